@@ -254,9 +254,9 @@ def turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
         to = f.at(kernel, f.mul(f.mul(f.add(line, block), few), unit))
         moved = _Moved(source, filter_bytes, to, f.mul(few, unit), f.sub(end, block))
         phase = PhaseTaps.of(c, ordered, high, wide)
-        for made in variants_of("convolve_input, phase"):
-            with f.when(made.applies(phase)):
-                made.emit(_PhaseSite(c, moved, taps, high, wide))
+        for phase_variant in variants_of("convolve_input, phase"):
+            with f.when(phase_variant.applies(phase)):
+                phase_variant.emit(_PhaseSite(c, moved, taps, high, wide))
     return f.text()
 
 

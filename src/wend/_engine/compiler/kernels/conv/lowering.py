@@ -121,12 +121,12 @@ def by_one_weight(kernels: Mapping[int, Kernel]) -> list[list[int]]:
 
     Returns a list of numbers of kernels for each such weight, each of two or more numbers.
     """
-    found: dict[Any, list[int]] = {}
+    numbers_by_weight: dict[Any, list[int]] = {}
     for k, kernel in kernels.items():
         if kernel.name == "convolve" and forward.keeps_turned(kernel.source):
             words = [kernel.slots[kernel.words.index(name)] for name in _OF_A_WEIGHT]
-            found.setdefault((kernel.source, *words), []).append(k)
-    return [numbers for numbers in found.values() if len(numbers) > 1]
+            numbers_by_weight.setdefault((kernel.source, *words), []).append(k)
+    return [numbers for numbers in numbers_by_weight.values() if len(numbers) > 1]
 
 
 def tell_shared(kernels: Mapping[int, Kernel]) -> None:
@@ -154,8 +154,8 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
     shapes = {role: f.shape(i) for role, i in values.items()}
     strides = {role: f.layout(i).strides for role, i in values.items()}
 
-    def dims(given: Any, missing: Poly) -> list[Any]:
-        return [missing] * (2 - nd) + list(given)
+    def dims(polys: Any, missing: Poly) -> list[Any]:
+        return [missing] * (2 - nd) + list(polys)
 
     pairs = {
         "input": dims(shapes["input"][2:], ONE),
@@ -165,7 +165,7 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
         "dilation": dims(map(constant, prim.dilation), ONE),
         "pad": dims(padding, ZERO),
     }
-    found = {
+    words = {
         f"{what}_{side}": pair[i]
         for what, pair in pairs.items()
         for i, side in enumerate(("height", "width"))
@@ -176,9 +176,9 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
         steps = {"image": image, "channel": channel, "row": row, "column": column}
         if nd == 1:  # there is one row, so any stride will do: the stride of a dense row
             steps["row"] = mul(column, shapes[role][2])
-        found |= {f"{role}_{side}": step for side, step in steps.items()}
+        words |= {f"{role}_{side}": step for side, step in steps.items()}
     filters = shapes["weight"][0]
-    found |= {
+    words |= {
         "images": shapes["input"][0],
         "groups": groups,
         "channels": shapes["weight"][1],
@@ -186,7 +186,7 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
         "weight_filter": strides["weight"][0],
         "last_column": mul(*pairs["out"]),
     }
-    return found
+    return words
 
 
 def _sums_of_a_phase(f: Function, sizes: dict[str, Poly]) -> Poly:

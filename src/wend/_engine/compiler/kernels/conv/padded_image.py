@@ -80,14 +80,14 @@ class ShiftedImage(Variant):
         taps = c["kernel_height"] * c["kernel_width"]
         positions = c["out_height"] * c["out_width"]
         rows = _Window.of(c).rows(c)
-        found = ~c.small
+        condition = ~c.small
         # Small images of a batch form a single product.
         alone = positions * 2 > most_columns(c.shape)
-        found = found & (alone | (c["batch"] == 1))
+        condition = condition & (alone | (c["batch"] == 1))
         depth, least = c["channels"] * taps, c["out_height"].at_most(_ROWS)
-        found = found & (c["stride_height"] == 1) & (c["stride_width"] == 1)
-        found = found & (c["accumulate"] == 0) & (taps >= 2) & (depth <= _DEPTH)
-        return found & (c["filters"] >= 1) & (c["filters"] <= _FILTERS) & (rows >= least)
+        condition = condition & (c["stride_height"] == 1) & (c["stride_width"] == 1)
+        condition = condition & (c["accumulate"] == 0) & (taps >= 2) & (depth <= _DEPTH)
+        return condition & (c["filters"] >= 1) & (c["filters"] <= _FILTERS) & (rows >= least)
 
     @staticmethod
     def emit(c: ConvolutionSizes) -> None:
@@ -109,12 +109,12 @@ class _Window(Record):
 
     @staticmethod
     def of(c: ConvolutionSizes) -> _Window:
-        found = []
+        reaches = []
         for side in ("height", "width"):
             reach = (c["kernel_" + side] - 1) * c["dilation_" + side]
             back = reach.at_most(0)
-            found += [back, reach - back - back]
-        above, down, before, across = found
+            reaches += [back, reach - back - back]
+        above, down, before, across = reaches
         pad = c["pad_width"] - before
         # Pixels that a window reaches beyond a row must be padding, shared with the next row.
         whole = c["out_width"] + across
@@ -312,8 +312,8 @@ class _Moves(Record):
             left = f.sub(valid, str(w * shape.lanes))
             places = [f.at(line, w * shape.bytes) for line in lines]
             with f.when(f.is_("sgt", left, "0")):
-                given = (f, shape.element, shape.lanes, sums[w::width], places, shape.size, left)
-                store_counted(*given)
+                operands = (f, shape.element, shape.lanes, sums[w::width], places, shape.size, left)
+                store_counted(*operands)
 
     def _moved(self, width: int, sums: list[str]) -> list[str]:
         """Return the vectors of a tile, with the lanes that are stored moved to the front."""
@@ -328,7 +328,7 @@ class _Moves(Record):
             x = f.let(f"bitcast {shape.vector} {x} to {words}")
             return f.let(f"call {words} @llvm.x86.avx2.permps({words} {x}, {kind} {source})")
 
-        found = []
+        vectors = []
         for row in range(0, len(sums), width):
             line = [taken(sums[row], sources[0])]
             for x in sums[row + 1 : row + width]:
@@ -337,8 +337,8 @@ class _Moves(Record):
                     f"select <{_WORDS} x i1> {second}, {words} {other}, {words} {line[0]}"
                 )
                 line.append(taken(x, sources[1]))
-            found += [f.let(f"bitcast {words} {x} to {shape.vector}") for x in line]
-        return found
+            vectors += [f.let(f"bitcast {words} {x} to {shape.vector}") for x in line]
+        return vectors
 
 
 def _places_of(f: Routine, shape: TileConfig, base: str = "") -> _Pieces | _Moves:

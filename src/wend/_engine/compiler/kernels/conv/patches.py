@@ -55,8 +55,8 @@ class ImageBundles(Record):
         stands = str(_stands(c, taps))
         stands = f.both(stands, f.let(f"xor i1 {several}, true"))
         room = Scratch.of(f, c.shape, a["scratch"])
-        given = depth, positions, accumulate, together, several, stands, room
-        return ImageBundles(f, c, a, shared, *given)
+        fields = depth, positions, accumulate, together, several, stands, room
+        return ImageBundles(f, c, a, shared, *fields)
 
     def site(self, image: str, group: str) -> ImageSite:
         """The place in the loops over images and groups. image: the first image of a bundle"""
@@ -91,7 +91,7 @@ class ImageSite(Record):
     def share(self) -> None:
         """Write the state of `share_tile`, for a bundle of several images."""
         bundles, a = self.bundles, self.bundles.a
-        given = [
+        state = [
             ("ptr", a["epilogue"]),
             ("ptr", a["state"]),
             ("i64", bundles.positions),
@@ -99,7 +99,7 @@ class ImageSite(Record):
             ("i64", a["out_image"]),
             ("i64", a["out_channel"]),
         ]
-        share_state(bundles.f, bundles.shared, given)
+        share_state(bundles.f, bundles.shared, state)
 
 
 @variant("convolve, image by image", after="DirectImage")
@@ -114,28 +114,29 @@ class Patches(Variant):
     @staticmethod
     def emit(site: ImageSite) -> None:
         """Write the product of the weight and the patches."""
-        given, f, a = site.bundles, site.bundles.f, site.bundles.a
-        shape, dtype, several, stands = given.c.shape, given.c.dtype, given.several, given.stands
+        bundles, f, a = site.bundles, site.bundles.f, site.bundles.a
+        shape, dtype = bundles.c.shape, bundles.c.dtype
+        several, stands = bundles.several, bundles.stands
         size = str(SOURCES[dtype][1])
         left = Matrix(site.weight, a["weight_filter"], size)
         right = Matrix(site.source, size, a["input_channel"])
-        operands = Operands(f, shape, dtype, given.room, left, right, site.columns, stands)
+        operands = Operands(f, shape, dtype, bundles.room, left, right, site.columns, stands)
         last = f.select(several, site.columns, a["last_column"])
         Multiply(
             f,
             shape,
-            right=lambda block: _patches(given, operands, block),
+            right=lambda block: _patches(bundles, operands, block),
             left=operands.left_rows,
-            room=given.room,
+            room=bundles.room,
             part_rows=("0", a["filters"]),
             part_columns=(a["first_column"], last),
             columns=site.columns,
-            depth=given.depth,
+            depth=bundles.depth,
             out=f.select(several, a["bundle"], site.out, "ptr"),
             out_row=f.select(several, f.mul(site.columns, str(shape.size)), a["out_channel"]),
-            accumulate=given.accumulate,
+            accumulate=bundles.accumulate,
             epilogue=f.select(several, "@share_tile", a["epilogue"], "ptr"),
-            state=f.select(several, given.shared, a["state"], "ptr"),
+            state=f.select(several, bundles.shared, a["state"], "ptr"),
             place=site.place,
             chunk=str(COLUMNS * shape.panel),
         ).write()
@@ -144,19 +145,19 @@ class Patches(Variant):
 def _stands(c: ConvolutionSizes, taps: str) -> Bool:
     """Whether the image itself is the matrix of patches: a tap of stride 1, no padding, dense."""
     size = SOURCES[c.dtype][1]
-    found = Int(taps, c.f) == 1
+    condition = Int(taps, c.f) == 1
     row = c["input_width"] * size
-    found = found & (c["stride_height"] == 1) & (c["stride_width"] == 1)
-    found = found & (c["pad_height"] == 0) & (c["pad_width"] == 0)
-    found = found & (c["input_column"] == size) & (c["input_row"] == row)
-    found = found & (c["out_height"] == c["input_height"])
-    return found & (c["out_width"] == c["input_width"])
+    condition = condition & (c["stride_height"] == 1) & (c["stride_width"] == 1)
+    condition = condition & (c["pad_height"] == 0) & (c["pad_width"] == 0)
+    condition = condition & (c["input_column"] == size) & (c["input_row"] == row)
+    condition = condition & (c["out_height"] == c["input_height"])
+    return condition & (c["out_width"] == c["input_width"])
 
 
-def _patches(given: ImageBundles, operands: Operands, block: CacheBlock) -> PanelAddresses:
+def _patches(bundles: ImageBundles, operands: Operands, block: CacheBlock) -> PanelAddresses:
     """Return the panels of a block: the image itself if it is the patches, else packed patches."""
-    f, shape, stands = given.f, given.c.shape, given.stands
-    found = operands.panels(block, stands)
+    f, shape, stands = bundles.f, bundles.c.shape, bundles.stands
+    addresses = operands.panels(block, stands)
     bytes_ = f.mul(block.depth, str(shape.size))
     with (
         f.when(f.let(f"xor i1 {stands}, true")),
@@ -165,11 +166,11 @@ def _patches(given: ImageBundles, operands: Operands, block: CacheBlock) -> Pane
         lanes = f.mul(width, str(shape.lanes))
         valid = f.minimum(f.sub(operands.columns, column), lanes)
         place = f.at(operands.room.panels, f.mul(f.sub(column, block.first), bytes_))
-        with pieces(f, given.positions, column, valid) as (image, position, before, count):
-            source = f.at(operands.right.base, f.mul(image, given.a["input_image"]))
+        with pieces(f, bundles.positions, column, valid) as (image, position, before, count):
+            source = f.at(operands.right.base, f.mul(image, bundles.a["input_image"]))
             into = f.at(place, f.mul(before, str(shape.size)))
             f.line(
                 f"call void @pack_patches(ptr %args, ptr {source}, i64 {position}, i64 {count}, "
                 f"i64 {lanes}, i64 {block.start}, i64 {block.depth}, ptr {into})"
             )
-    return found
+    return addresses

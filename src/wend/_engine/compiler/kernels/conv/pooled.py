@@ -50,12 +50,12 @@ class Pooled:
         values, place = op.outputs[0], len(kernel.slots)
         state, words = Slot("word", 0), list[Slot]()
         if tail is not None:
-            found = self.words_of(
+            pooled_words = self.words_of(
                 tail, kernel.slots[len(kernel.words) :], region.outputs[0], values
             )
-            if found is None:
+            if pooled_words is None:
                 return
-            state, words = Slot("block", place + len(POOL)), found
+            state, words = Slot("block", place + len(POOL)), pooled_words
         self.function, flag = f.extended((ONE,), dtypes.int64)
         self.flags[values] = flag
         kernel.slots[kernel.words.index("pool")] = Slot("block", place)
@@ -94,12 +94,14 @@ class Pooled:
         """Whether any op reads a value, or the function returns the value."""
         return value in self.needed or value in self.users
 
-    def words_of(self, tail: Tail, given: list[Slot], out: int, values: int) -> list[Slot] | None:
+    def words_of(
+        self, tail: Tail, tail_words: list[Slot], out: int, values: int
+    ) -> list[Slot] | None:
         """Return a tail's words for pooled columns, with new addresses and strides, or None.
 
         None means that the strides do not tell which words to replace.
 
-        given: the tail's words
+        tail_words: the tail's words
         out: the value that the tail stores
         values: the value of the pooling's result, stored instead
         """
@@ -116,11 +118,11 @@ class Pooled:
                     return None
         if any(n in moved for access in tail.loads.values() for n in access.strides):
             return None
-        found = []
-        for slot in given:
+        pooled_words = []
+        for slot in tail_words:
             if slot.kind == "pointer" and slot.a == out:
                 slot = slot._replace(a=values)
             elif slot.kind == "extent":
                 slot = slot._replace(a=moved.get(slot.a, slot.a))
-            found.append(slot)
-        return found
+            pooled_words.append(slot)
+        return pooled_words

@@ -94,21 +94,21 @@ class ConvolutionSizes:
         return is_small(self["filters"], self["channels"])
 
 
-def write_variant(made: type[Variant], c: ConvolutionSizes) -> None:
+def write_variant(variant: type[Variant], c: ConvolutionSizes) -> None:
     """Write the code of a variant: where it applies, it computes all, and the function ends."""
-    if made.exists(c):
-        with c.f.when(made.applies(c)):
-            made.emit(c)
+    if variant.exists(c):
+        with c.f.when(variant.applies(c)):
+            variant.emit(c)
             c.f.leave_when("true")
 
 
 def write_variants(family: str, c: ConvolutionSizes) -> None:
     """Write the code of a family's variants, of which the first that applies computes all."""
-    for made in variants_of(family):
-        write_variant(made, c)
+    for variant in variants_of(family):
+        write_variant(variant, c)
 
 
 def first_variant(family: str, c: ConvolutionSizes) -> str:
     """The name of the first variant that applies to known sizes; "" for none."""
-    asked = (made for made in variants_of(family) if made.exists(c))
-    return next((made.__name__ for made in asked if made.applies(c)), "")
+    asked = (variant for variant in variants_of(family) if variant.exists(c))
+    return next((variant.__name__ for variant in asked if variant.applies(c)), "")

@@ -173,9 +173,9 @@ def _stands(
     """
     if SOURCES[dtype][0] != shape.element:
         return "false"
-    found = f.both(f.is_("eq", a["pad_height"], "0"), f.is_("eq", a["pad_width"], "0"))
-    found = f.both(found, f.is_("sle", height, a["input_height"]))
-    return f.both(found, f.is_("sle", width, a["input_width"]))
+    condition = f.both(f.is_("eq", a["pad_height"], "0"), f.is_("eq", a["pad_width"], "0"))
+    condition = f.both(condition, f.is_("sle", height, a["input_height"]))
+    return f.both(condition, f.is_("sle", width, a["input_width"]))
 
 
 def _together(f: Routine, a: dict[str, str], stands: str, area: str) -> str:

@@ -35,8 +35,8 @@ def spread_weight(shape: TileConfig, dtype: str, names: list[str], way: Squares)
 
 def _spread_kernels(shape: TileConfig, source: ElementReader, way: Squares) -> str:
     words = "ptr weight, i64 row, i64 step, i64 rows, i64 depth, ptr to, i64 to_row, i64 apart"
-    given = parameters(words)
-    f = Routine("spread_weight" + way.name, [*given, ("i1", "flipped")], internal=True)
+    signature = parameters(words)
+    f = Routine("spread_weight" + way.name, [*signature, ("i1", "flipped")], internal=True)
     with f.loop("0", "%depth", str(shape.lanes)) as k, f.loop("0", "%rows") as i:
         mask = lane_mask(f, shape.lanes, f.sub("%depth", k))
         here = f.at("%weight", f.add(f.mul(i, "%row"), f.mul(k, "%step")))

@@ -73,11 +73,11 @@ def pool_functions(shape: TileConfig, names: list[str]) -> list[str]:
 
 def is_pooled(f: Routine, a: dict[str, str]) -> str:
     """Whether the convolution pools, as noted by `tell_pooled`: an i1."""
-    found = f.let("alloca i64, align 8")
-    f.store("i64", "0", found, 8)
+    flag = f.let("alloca i64, align 8")
+    f.store("i64", "0", flag, 8)
     with f.when(f.is_("ne", a["pool"], "0")):
-        f.store("i64", f.load("i64", _words(f, a["pool"])["flag"], 8), found, 8)
-    return f.is_("ne", f.load("i64", found, 8), "0")
+        f.store("i64", f.load("i64", _words(f, a["pool"])["flag"], 8), flag, 8)
+    return f.is_("ne", f.load("i64", flag, 8), "0")
 
 
 def pooled_size(f: Routine, a: dict[str, str]) -> tuple[str, str]:
@@ -99,13 +99,13 @@ def _tell_pooled(names: list[str]) -> str:
     a = arguments(f, names, "")
     with f.when(f.is_("ne", a["pool"], "0")):
         pool = _words(f, a["pool"])
-        found = "%may"
+        condition = "%may"
         for what, number in _WINDOW.items():
             for side in ("height", "width"):
-                found = f.both(found, f.is_("eq", pool[f"{what}_{side}"], str(number)))
+                condition = f.both(condition, f.is_("eq", pool[f"{what}_{side}"], str(number)))
         for name, extent in zip(("high", "wide"), pooled_size(f, a)):
-            found = f.both(found, f.is_("eq", pool[name], extent))
-        f.store("i64", f.let(f"zext i1 {found} to i64"), pool["flag"], 8)
+            condition = f.both(condition, f.is_("eq", pool[name], extent))
+        f.store("i64", f.let(f"zext i1 {condition} to i64"), pool["flag"], 8)
     return f.text()
 
 
@@ -164,9 +164,9 @@ def _greater(f: Routine, shape: TileConfig, x: str, before: str) -> str:
     """
     kind, bits = shape.vector, f"<{shape.lanes} x i1>"
     more = f.let(f"fcmp ogt {kind} {x}, {before}")
-    found = f.let(f"select {bits} {more}, {kind} {x}, {kind} {before}")
+    greater = f.let(f"select {bits} {more}, {kind} {x}, {kind} {before}")
     none = f.let(f"fcmp uno {kind} {x}, {x}")
-    return f.let(f"select {bits} {none}, {kind} {x}, {kind} {found}")
+    return f.let(f"select {bits} {none}, {kind} {x}, {kind} {greater}")
 
 
 def _greater_of_pairs(f: Routine, shape: TileConfig, x: str, y: str) -> str:
@@ -187,15 +187,15 @@ def _join_squares(shape: TileConfig, names: list[str]) -> str:
     """The text of `join_squares`: it makes the output of a chunk's squares, pooled or not."""
     f = Routine("join_squares", parameters(JOINED), internal=True)
     pooled = is_pooled(f, arguments(f, names, ""))
-    given = ", ".join(f"{kind} %{name}" for kind, name in parameters(JOINED))
+    operands = ", ".join(f"{kind} %{name}" for kind, name in parameters(JOINED))
     with f.when(pooled):
-        f.line(f"call void @join_pooled({given})")
+        f.line(f"call void @join_pooled({operands})")
         f.leave_when("true")
     with f.loop("0", "%count", str(shape.panel)) as column:
         valid = f.minimum(f.sub("%count", column), str(shape.panel))
         sums = f.at("%sums", f.mul(column, str(shape.size)))
-        given = f"ptr {sums}, i64 %line, i64 %apart, i64 {f.add('%first', column)}, i64 {valid}"
-        f.line(f"call void @join_whole(ptr %args, {given})")
+        operands = f"ptr {sums}, i64 %line, i64 %apart, i64 {f.add('%first', column)}, i64 {valid}"
+        f.line(f"call void @join_whole(ptr %args, {operands})")
     return f.text()
 
 

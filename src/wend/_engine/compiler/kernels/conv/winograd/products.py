@@ -82,8 +82,8 @@ def winograd(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> s
             place = f.at(a["spread"], f.mul(column, depth_bytes))
             here = f.add(first, column)
             if way.by_panel:
-                given = f"i64 {here}, i64 {valid}, ptr {place}, i64 {apart}"
-                f.line(f"call void @spread_panel(ptr %args, {given})")
+                operands = f"i64 {here}, i64 {valid}, ptr {place}, i64 {apart}"
+                f.line(f"call void @spread_panel(ptr %args, {operands})")
             else:
                 with pieces(f, squares, here, valid) as (image, at, before, some):
                     source = f.at(a["input"], f.mul(image, image_bytes))
@@ -100,8 +100,8 @@ def winograd(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> s
         else:
             _multiply(f, shape, dtype, room, a, products)
         if way.by_panel:
-            given = f"ptr {sums}, i64 {line}, i64 {sums_apart}, i64 {first}, i64 {count}"
-            f.line(f"call void @join_squares(ptr %args, {given})")
+            operands = f"ptr {sums}, i64 {line}, i64 {sums_apart}, i64 {first}, i64 {count}"
+            f.line(f"call void @join_squares(ptr %args, {operands})")
         else:
             with pieces(f, squares, first, count) as (image, at, before, some):
                 out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))
@@ -135,30 +135,30 @@ class _Products(Record):
 
 
 def _multiply(
-    f: Routine, shape: TileConfig, dtype: str, room: Scratch, a: dict[str, str], given: _Products
+    f: Routine, shape: TileConfig, dtype: str, room: Scratch, a: dict[str, str], products: _Products
 ) -> None:
     """Write the products of all places, for squares of 2 x 2 and any weight."""
-    row, columns = given.row, given.columns
+    row, columns = products.row, products.columns
     with f.loop("0", str(NARROW.places)) as k:
-        left = Matrix(given.of_place(f, given.kernels, k), row, str(shape.size))
-        base = given.of_place(f, given.spread, k)
+        left = Matrix(products.of_place(f, products.kernels, k), row, str(shape.size))
+        base = products.of_place(f, products.spread, k)
         operands = Operands(f, shape, dtype, room, left, left, columns, "false")
 
-        def found(block: CacheBlock, base: str = base) -> PanelAddresses:
+        def spread_panels(block: CacheBlock, base: str = base) -> PanelAddresses:
             return PanelAddresses(base, row, f.mul(block.start, str(shape.bytes)))
 
         Multiply(
             f,
             shape,
-            right=found,
+            right=spread_panels,
             left=operands.left_rows,
             room=room,
             part_rows=("0", a["filters"]),
             part_columns=("0", columns),
             columns=columns,
             depth=a["channels"],
-            out=given.of_place(f, given.sums, k),
-            out_row=given.line,
+            out=products.of_place(f, products.sums, k),
+            out_row=products.line,
             accumulate="false",
             epilogue="null",
             state="null",
@@ -168,40 +168,50 @@ def _multiply(
 
 
 def _multiply_panels(
-    f: Routine, shape: TileConfig, a: dict[str, str], way: Squares, given: _Products, squares: str
+    f: Routine,
+    shape: TileConfig,
+    a: dict[str, str],
+    way: Squares,
+    products: _Products,
+    squares: str,
 ) -> None:
     """Write the products of all places, for few squares and a weight that is not large.
 
     The choices that `Multiply` makes at run time are known here. A last panel whose squares fill
     only a single vector is multiplied by a tile of its own, see `tiles_4x4`.
     """
-    last = f.sub(f.div(given.columns, str(shape.panel)), "1")
+    last = f.sub(f.div(products.columns, str(shape.panel)), "1")
     short = "true"
     if shape.vectors > 1:
-        empty = f.sub(given.columns, squares)
+        empty = f.sub(products.columns, squares)
         short = f.is_("sge", empty, str(shape.panel - shape.lanes))
         whole = f.add(last, f.let(f"zext i1 {f.let(f'xor i1 {short}, true')} to i64"))
         with f.when(f.is_("ne", whole, "0")):
-            _multiply_whole(f, shape, a, way, given, whole)
+            _multiply_whole(f, shape, a, way, products, whole)
     with (
         f.when(short),
         f.loop("0", str(way.places), str(together(shape))) as k,
-        _tiles_of_place(f, shape, a, given, k) as (left, right, out, height, _),
+        _tiles_of_place(f, shape, a, products, k) as (left, right, out, height, _),
         f.loop("0" if shape.vectors == 1 else last, f.add(last, "1")) as panel,
     ):
-        right = f.at(right, f.mul(panel, f.mul(given.row, str(shape.panel))))
+        right = f.at(right, f.mul(panel, f.mul(products.row, str(shape.panel))))
         out = f.at(out, f.mul(panel, str(shape.panel * shape.size)))
         number = f.sub(height, str(LEAST_ROWS))
         single = f.load("ptr", f.at("@singles", f.mul(number, "8")), 8)
         f.line(
-            f"call void {single}(ptr {left}, i64 {given.row}, i64 {given.kernels[1]}, "
-            f"ptr {right}, i64 {given.spread[1]}, i64 {a['channels']}, "
-            f"ptr {out}, i64 {given.line}, i64 {given.sums[1]})"
+            f"call void {single}(ptr {left}, i64 {products.row}, i64 {products.kernels[1]}, "
+            f"ptr {right}, i64 {products.spread[1]}, i64 {a['channels']}, "
+            f"ptr {out}, i64 {products.line}, i64 {products.sums[1]})"
         )
 
 
 def _multiply_whole(
-    f: Routine, shape: TileConfig, a: dict[str, str], way: Squares, given: _Products, panels_: str
+    f: Routine,
+    shape: TileConfig,
+    a: dict[str, str],
+    way: Squares,
+    products: _Products,
+    panels_: str,
 ) -> None:
     """Write the products of the first `panels_` panels.
 
@@ -210,22 +220,22 @@ def _multiply_whole(
     row_bytes = str(shape.panel * shape.size)
     part = f.add(f.div(str(shape.rows * shape.size - 1), panels_), "1")
     soon = f"i64 {f.mul(part, a['channels'])}, i64 {panels_}, i64 {part}, i64 0"
-    apart = f.mul(given.row, str(shape.panel))
+    apart = f.mul(products.row, str(shape.panel))
     with (
         f.loop("0", str(way.places)) as k,
-        _tiles_of_place(f, shape, a, given, k) as (left, right, out, height, later),
+        _tiles_of_place(f, shape, a, products, k) as (left, right, out, height, later),
     ):
         strip = f.load("ptr", f.at("@strips", f.mul(f.sub(height, "1"), "8")), 8)
         f.line(
-            f"call void {strip}(ptr {left}, i64 {given.row}, i64 {shape.size}, ptr {right}, "
+            f"call void {strip}(ptr {left}, i64 {products.row}, i64 {shape.size}, ptr {right}, "
             f"i64 {row_bytes}, i64 {apart}, i64 {a['channels']}, i64 {panels_}, ptr null, "
-            f"ptr {out}, i64 {given.line}, ptr {later}, {soon})"
+            f"ptr {out}, i64 {products.line}, ptr {later}, {soon})"
         )
 
 
 @contextmanager
 def _tiles_of_place(
-    f: Routine, shape: TileConfig, a: dict[str, str], given: _Products, k: str
+    f: Routine, shape: TileConfig, a: dict[str, str], products: _Products, k: str
 ) -> Iterator[tuple[str, str, str, str, str]]:
     """A loop over the tiles of all filters of place `k`.
 
@@ -233,13 +243,13 @@ def _tiles_of_place(
     of the next tile's kernels.
     """
     first, right, goal = (
-        given.of_place(f, base, k) for base in (given.kernels, given.spread, given.sums)
+        products.of_place(f, base, k) for base in (products.kernels, products.spread, products.sums)
     )
     tiles = Tiles.of(f, shape, a["filters"])
     with f.turns("0", tiles.count) as loop:
         left, out = loop.carry("ptr", first), loop.carry("ptr", goal)
         height = tiles.height(f, loop.index)
-        later = f.at(left, f.mul(height, given.row))
+        later = f.at(left, f.mul(height, products.row))
         loop.become(left, later)
-        loop.become(out, f.at(out, f.mul(height, given.line)))
+        loop.become(out, f.at(out, f.mul(height, products.line)))
         yield left, right, out, height, later

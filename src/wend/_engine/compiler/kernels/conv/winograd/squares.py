@@ -97,18 +97,18 @@ def is_worth(c: ConvolutionSizes, images: Int, fewest: Int) -> Bool:
     squares = count_squares(c, images, NARROW)
     positions = c["out_height"] * c["out_width"] * images
     multiplied = filled(c.shape, squares)
-    found = c["dilation_height"] == c["dilation_width"]
+    condition = c["dilation_height"] == c["dilation_width"]
     spent, most = multiplications(multiplied, positions, NARROW)
-    return suited(found, c, c.shape) & (squares >= fewest) & (spent <= most)
+    return suited(condition, c, c.shape) & (squares >= fewest) & (spent <= most)
 
 
-def suited(found: Bool, c: ConvolutionSizes, shape: TileConfig) -> Bool:
-    """`found`, and the conditions of a transformed convolution, but for dilations and extents."""
+def suited(condition: Bool, c: ConvolutionSizes, shape: TileConfig) -> Bool:
+    """`condition`, and those of a transformed convolution, but for dilations and extents."""
     filters, channels, _ = least(shape)
-    found = found & (c["kernel_height"] == 3) & (c["kernel_width"] == 3)
-    found = found & (c["stride_height"] == 1) & (c["stride_width"] == 1)
-    found = found & (c["input_column"] == 1) & (c["groups"] == 1)
-    return found & (c["filters"] >= filters) & (c["channels"] >= channels)
+    condition = condition & (c["kernel_height"] == 3) & (c["kernel_width"] == 3)
+    condition = condition & (c["stride_height"] == 1) & (c["stride_width"] == 1)
+    condition = condition & (c["input_column"] == 1) & (c["groups"] == 1)
+    return condition & (c["filters"] >= filters) & (c["channels"] >= channels)
 
 
 def multiplications(multiplied: Int, positions: Int, way: Squares) -> tuple[Int, Int]:

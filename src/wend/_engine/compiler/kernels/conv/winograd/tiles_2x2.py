@@ -83,11 +83,11 @@ class Winograd2x2(Variant):
         """
         if not has_tiles(c.shape, c.dtype):
             return c.never
-        found = c["dilation_height"] * c["dilation_width"] == 1
+        condition = c["dilation_height"] * c["dilation_width"] == 1
         fewest = Int(least(c.shape)[2], c["batch"].f)
         if "shared" in c:
             fewest = (c["shared"] != 0).choose(_SHARED, fewest)
-        return found & is_worth(c, c["batch"], fewest)
+        return condition & is_worth(c, c["batch"], fewest)
 
     @staticmethod
     def emit(c: ConvolutionSizes) -> None:
@@ -100,8 +100,8 @@ class Winograd2x2(Variant):
 def spread_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The text of `spread_image`: it transforms the windows of `count` squares, in all channels."""
     words = "ptr args, ptr image, i64 first, i64 count, i64 line, ptr to, i64 apart"
-    given = parameters(words)
-    f = Routine("spread_image", given, internal=True)
+    signature = parameters(words)
+    f = Routine("spread_image", signature, internal=True)
     a = arguments(f, names, "")
     source = ElementReader(shape, dtype)
     lanes = shape.lanes
@@ -178,8 +178,8 @@ def _spread_seen(
 def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The text of `join_image`: it makes `count` squares of an image's output, for all filters."""
     words = "ptr args, ptr sums, i64 line, i64 apart, i64 first, i64 count, i64 at0"
-    given = parameters(words)
-    f = Routine("join_image", [*given, ("ptr", "out"), ("ptr", "tile")], internal=True)
+    signature = parameters(words)
+    f = Routine("join_image", [*signature, ("ptr", "out"), ("ptr", "tile")], internal=True)
     a = arguments(f, names, "epilogue state")
     lanes, unit = shape.lanes, str(shape.size)
     channel = f.mul(a["out_channel"], unit)

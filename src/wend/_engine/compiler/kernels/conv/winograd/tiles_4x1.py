@@ -80,16 +80,16 @@ class Winograd4x1(Variant):
         taken = c["out_height"].ceil_div(_SIDE) * (_SEEN * 8)
         taken = taken * (c["out_width"].ceil_div(shape.lanes) * shape.lanes)
         direct = c["out_height"] * c["out_width"] * (_TAPS * 6)
-        found = c["groups"] == 1
+        condition = c["groups"] == 1
         if shape.masks:  # here squares of 2 x 2 take fewer convolutions than elsewhere
-            found = found & (c["channels"].at_most(c["filters"]) < _CHANNELS)
-        found = found & (c["kernel_height"] == _TAPS) & (c["kernel_width"] == _TAPS)
-        found = found & (c["dilation_height"] == 1) & (c["dilation_width"] == 1)
-        found = found & (c["input_column"] == 1) & (c["filters"] >= _FILTERS)
-        found = found & (c["out_width"] >= _COLUMNS) & (c["channels"] <= _CHANNELS)
-        found = found & (lines <= panel_capacity(shape) * shape.size)
+            condition = condition & (c["channels"].at_most(c["filters"]) < _CHANNELS)
+        condition = condition & (c["kernel_height"] == _TAPS) & (c["kernel_width"] == _TAPS)
+        condition = condition & (c["dilation_height"] == 1) & (c["dilation_width"] == 1)
+        condition = condition & (c["input_column"] == 1) & (c["filters"] >= _FILTERS)
+        condition = condition & (c["out_width"] >= _COLUMNS) & (c["channels"] <= _CHANNELS)
+        condition = condition & (lines <= panel_capacity(shape) * shape.size)
         # Groups of rows and vectors are filled up; at most 3/4 of the multiplications may be left.
-        return found & (taken <= direct)
+        return condition & (taken <= direct)
 
     @staticmethod
     def emit(c: ConvolutionSizes) -> None:
@@ -180,7 +180,7 @@ def _tile(shape: TileConfig, rows: int, width: int) -> str:
                     for w in range(width)
                 ]
                 panel = [f.load(kind, place, shape.size) for place in there]
-                made = []
+                new_sums = []
                 for row in range(rows):
                     for k in range(together):
                         place = f.at(f.at(left, f.mul(place_bytes, str(k))), tap * step)
@@ -191,8 +191,8 @@ def _tile(shape: TileConfig, rows: int, width: int) -> str:
                             many = f"{kind} {factor}, {kind} {panel[n]}, "
                             many += f"{kind} {now[row * shape.vectors + n]}"
                             name = f"@llvm.fmuladd.{shape.suffix}"
-                            made.append(f.let(f"call {kind} {name}({many})"))
-                now = made
+                            new_sums.append(f.let(f"call {kind} {name}({many})"))
+                now = new_sums
             for name, x in zip(sums, now, strict=True):
                 channels.become(name, x)
             channels.become(left, f.at(left, _TAPS * step))
@@ -328,8 +328,8 @@ class _Rows:
             top = f.mul(group, str(_SIDE))
             seen = f.sub(top, a["pad_height"])
             here = f.at(a["input"], f.mul(image, image_bytes))
-            given = f"ptr {here}, i64 {seen}, ptr {self.room.panels}, i64 {self.line}"
-            f.line(f"call void @spread_lines(ptr %args, {given})")
+            operands = f"ptr {here}, i64 {seen}, ptr {self.room.panels}, i64 {self.line}"
+            f.line(f"call void @spread_lines(ptr %args, {operands})")
             high = f.minimum(f.sub(a["out_height"], top), str(_SIDE))
             out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], self.unit)))
             self.four_rows(image, top, high, out)
@@ -359,9 +359,9 @@ class _Rows:
             run.become(waiting, f.select(over, "0", ready))
             with f.when(self.pooled):
                 self.pool(image, top, run.index, (waiting, ready, over))
-            given = f"ptr {self.sums}, i64 {self.a['filters']}, i64 {width}, ptr {self.tiles}"
+            operands = f"ptr {self.sums}, i64 {self.a['filters']}, i64 {width}, ptr {self.tiles}"
             with f.when(self.unpooled):
-                f.line(f"call void @join_lines({given}, i64 {self.apart})")
+                f.line(f"call void @join_lines({operands}, i64 {self.apart})")
             with f.loop("0", f.select(self.pooled, "0", high)) as down:
                 self.hand(image, (top, down), run.index, columns, out)
 
@@ -388,13 +388,13 @@ class _Rows:
         f, a = self.f, self.a
         waiting, ready, over = windows
         to = f.at(self.tiles, f.mul(waiting, self.unit))
-        given = f"ptr {self.sums}, i64 {a['filters']}, ptr {to}, i64 {self.apart}"
-        f.line(f"call void @pool_lines({given})")
+        operands = f"ptr {self.sums}, i64 {a['filters']}, ptr {to}, i64 {self.apart}"
+        f.line(f"call void @pool_lines({operands})")
         with f.when(over):
-            given = f"ptr %args, ptr {self.tiles}, i64 {self.apart}, i64 {a['filters']}, i64 0"
+            operands = f"ptr %args, ptr {self.tiles}, i64 {self.apart}, i64 {a['filters']}, i64 0"
             first = f.sub(f.div(column, "2"), waiting)
             place = f"i64 {f.div(top, '2')}, i64 {first}, i64 {ready}, i64 {image}"
-            f.line(f"call void @hand_pooled({given}, {place})")
+            f.line(f"call void @hand_pooled({operands}, {place})")
 
     def hand(self, image: str, row: tuple[str, str], first: str, columns: str, out: str) -> None:
         """Write the call that hands a row's tile to the epilogue, or stores the tile.
@@ -403,12 +403,12 @@ class _Rows:
         first, columns: the first column, and the number of columns
         """
         f, a = self.f, self.a
-        made = f.at(self.tiles, f.mul(row[1], self.apart))
+        tile = f.at(self.tiles, f.mul(row[1], self.apart))
         column = f.add(f.mul(f.add(*row), a["out_width"]), first)
         with f.when(self.handed):
             there = (a["filters"], columns), ("0", column), (f.add(image, a["origin"]), "0")
-            call_epilogue(f, a["epilogue"], made, *there, a["state"])
+            call_epilogue(f, a["epilogue"], tile, *there, a["state"])
         with f.when(self.not_handed):
             to = f.at(out, f.mul(column, self.unit))
-            given = f"ptr {made}, i64 {a['filters']}, i64 {columns}, ptr {to}"
-            f.line(f"call void @store_lines({given}, i64 {self.channel})")
+            operands = f"ptr {tile}, i64 {a['filters']}, i64 {columns}, ptr {to}"
+            f.line(f"call void @store_lines({operands}, i64 {self.channel})")

@@ -156,15 +156,15 @@ class Winograd4x4(Variant):
         several = c["shared"] != 0
         several = several & (c["channels"] >= _SHARED_CHANNELS)
         enough = several.choose(_SHARED_WORK, _WORK)
-        found = ~is_large(c["filters"], c["channels"])
+        condition = ~is_large(c["filters"], c["channels"])
         if c.shape.masks:
-            found = found & (c["channels"] <= _MOST)
+            condition = condition & (c["channels"] <= _MOST)
         steps = counts[0] * c["channels"]
         spent, most = multiplications(multiplied[0], positions, WIDE)
         eighths, few = work[0] * 8, work[1] * _EIGHTHS
-        found = suited(found, c, shapes[0])
-        found = found & (c["dilation_height"] == 1) & (c["dilation_width"] == 1)
-        return found & (steps >= enough) & (spent <= most) & (eighths <= few)
+        condition = suited(condition, c, shapes[0])
+        condition = condition & (c["dilation_height"] == 1) & (c["dilation_width"] == 1)
+        return condition & (steps >= enough) & (spent <= most) & (eighths <= few)
 
     @staticmethod
     def emit(c: ConvolutionSizes) -> None:
@@ -216,11 +216,11 @@ def _turned(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
         [start + side + k for start in range(0, n, 4) for side in (0, n) for k in ks]
         for ks in ((0, 1), (2, 3))
     )
-    found = []
+    vectors = []
     for order in woven(shape):
         pair = [shuffled(f, shape, x[k], x[k + 1], order, n) for k in (0, 2)]
-        found += [shuffled(f, shape, pair[0], pair[1], picked, n) for picked in (first, second)]
-    return found
+        vectors += [shuffled(f, shape, pair[0], pair[1], picked, n) for picked in (first, second)]
+    return vectors
 
 
 def _spread_panel(shape: TileConfig, dtype: str, names: list[str]) -> str:
@@ -394,12 +394,12 @@ def _single(shape: TileConfig, rows: int) -> str:
         line = f.mul(loop.index, str(shape.panel * shape.size))
         for k, places in enumerate(planes):
             b = f.load(kind, f.at(rights[k], line), shape.bytes)
-            made = add_products(f, shape, places(step), [b], sums[k])
-            for old, new in zip(sums[k], made, strict=True):
+            plane_sums = add_products(f, shape, places(step), [b], sums[k])
+            for old, new in zip(sums[k], plane_sums, strict=True):
                 loop.become(old, new)
-    for k, made in enumerate(sums):
+    for k, plane_sums in enumerate(sums):
         to = row_places(f, f.at("%out", f.mul("%sums_apart", str(k))), "%line", rows)("0")
-        for place, x in zip(to, made, strict=True):
+        for place, x in zip(to, plane_sums, strict=True):
             f.store(kind, x, place, shape.size)
     return f.text()
 
@@ -494,8 +494,8 @@ def _join_whole(shape: TileConfig, names: list[str]) -> str:
                 columns = join_columns(f, shape, here, first_line)
                 for part in (0, 1):
                     onto = f.at(to, (first_line + 2 * part) * tile)
-                    made_ = join_line_4(f, shape, [column[part] for column in columns])
-                    for k, z in enumerate(_turned(f, shape, made_)):
+                    outputs = join_line_4(f, shape, [column[part] for column in columns])
+                    for k, z in enumerate(_turned(f, shape, outputs)):
                         for lane in range(0, shape.lanes, side):
                             lanes = list(range(lane, lane + side))
                             line_ = shuffled(f, shape, z, "poison", lanes, shape.lanes)
@@ -506,9 +506,9 @@ def _join_whole(shape: TileConfig, names: list[str]) -> str:
             top, left = f.mul(y, str(side)), f.mul(x, str(side))
             length = f.minimum(f.mul(count, str(side)), f.sub(a["out_width"], left))
             lines = f.minimum(f.sub(a["out_height"], top), str(side))
-            made = f.at(tiles, f.load("i64", f.at(places, f.mul(before, "8")), 8))
+            base = f.at(tiles, f.load("i64", f.at(places, f.mul(before, "8")), 8))
             with f.loop("0", lines) as down:
-                from_ = f.at(made, f.mul(down, str(tile)))
+                from_ = f.at(base, f.mul(down, str(tile)))
                 column = f.add(f.mul(f.add(top, down), a["out_width"]), left)
                 with f.when(handed):
                     there = (rows, length), (first, column), (f.add(image, a["origin"]), "0")

@@ -113,20 +113,20 @@ def join_taps_2(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
 
 def spread_taps_4(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Transform three taps of a line into six numbers."""
-    found = [x[0]]
+    numbers = [x[0]]
     for point, over in ((_NEAR, -2 / 3), (_FAR, 1 / 6)):
         even = _scaled(f, shape, _plus(f, shape, x[0], point * point, x[2]), over)
-        found += [_plus(f, shape, even, side * point * over, x[1]) for side in (1, -1)]
-    return [*found, x[2]]
+        numbers += [_plus(f, shape, even, side * point * over, x[1]) for side in (1, -1)]
+    return [*numbers, x[2]]
 
 
 def spread_line_4(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Transform six pixels of a line into six numbers, in the order of the points."""
-    found = [_plus(f, shape, total(f, shape, x[0], x[4]), -2.5, x[2])]
+    numbers = [_plus(f, shape, total(f, shape, x[0], x[4]), -2.5, x[2])]
     for point, other in ((_NEAR, _FAR), (_FAR, _NEAR)):
         even, odd = (_plus(f, shape, x[k + 2], -other * other, x[k]) for k in (2, 1))
-        found += [_plus(f, shape, even, side * point, odd) for side in (1, -1)]
-    return [*found, _plus(f, shape, total(f, shape, x[1], x[5]), -2.5, x[3])]
+        numbers += [_plus(f, shape, even, side * point, odd) for side in (1, -1)]
+    return [*numbers, _plus(f, shape, total(f, shape, x[1], x[5]), -2.5, x[3])]
 
 
 def join_line_4(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
