@@ -27,8 +27,8 @@ class Blocked(Variant):
         """Write the loops around the tiles."""
         f, p, a, rest = site.f, site.p, site.a, site.p.rest
         few = str(p.in_place)
-        given = site.left, site.right, str(rest.columns), few
-        operands = Operands(f, p.shape, p.dtype, site.room, *given)
+        fields = site.left, site.right, str(rest.columns), few
+        operands = Operands(f, p.shape, p.dtype, site.room, *fields)
         Multiply(
             f,
             p.shape,

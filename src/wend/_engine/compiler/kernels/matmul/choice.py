@@ -54,24 +54,24 @@ class ProductChoice(ProductSizes):
         All facts that variants read in the loops over the batch are computed here, before them.
         """
         _ = self.in_place, self.rest
-        asked = [made for made in variants_of("product") if made.exists(self)]
-        found = [(made, self.takes(made.__name__)) for made in asked]
+        asked = [variant for variant in variants_of("product") if variant.exists(self)]
+        choices = [(variant, self.takes(variant.__name__)) for variant in asked]
         _ = self.chunk
-        return found
+        return choices
 
     def takes(self, name: str) -> Bool:
         """Whether the variant of that name computes the product."""
         if name not in self._taken:
-            found = {made.__name__: made for made in variants_of("product")}
-            self._taken[name] = found[name].applies(self)
+            variants = {variant.__name__: variant for variant in variants_of("product")}
+            self._taken[name] = variants[name].applies(self)
         return self._taken[name]
 
     @cached_property
     def transposes(self) -> Bool:
         """Whether tiles of the transpose compute all columns, if these are not few."""
-        found = along_depth(self)
-        found = found | (crossed(self) & ~self.packed)
-        return found & ~self.takes("DotProducts")
+        condition = along_depth(self)
+        condition = condition | (crossed(self) & ~self.packed)
+        return condition & ~self.takes("DotProducts")
 
     @cached_property
     def few_columns(self) -> FewColumns:
@@ -112,9 +112,9 @@ class ProductChoice(ProductSizes):
 
 def along_depth(p: ProductSizes) -> Bool:
     """Whether both operands lie along the depth, and the transpose is best."""
-    found = p.both_along & (p.rows > FEW_ROWS)
+    along = p.both_along & (p.rows > FEW_ROWS)
     if p.widened:
-        return found & p.never  # a left operand that must be widened is packed in blocks of depth
+        return along & p.never  # a left operand that must be widened is packed in blocks of depth
     lanes = p.shape.lanes
     full = p.rows.ceil_div(lanes) * lanes
     wide = p.depth * p.columns >= _WIDE
@@ -127,7 +127,7 @@ def along_depth(p: ProductSizes) -> Bool:
         p.is_flat,
         (enough >= _LONG) | ((enough >= _SHORT) & wide),
     ]
-    return found & every(conditions)
+    return along & every(conditions)
 
 
 def crossed(p: ProductSizes) -> Bool:

@@ -48,10 +48,10 @@ class DotProducts(Variant):
     @staticmethod
     def applies(p: ProductChoice) -> Bool:
         """Whether each sum is a dot product of a row and a column."""
-        found = p.right_along & (p.rows <= FEW_ROWS)
-        found = found & (p.left_along | _turnable(p))
+        condition = p.right_along & (p.rows <= FEW_ROWS)
+        condition = condition & (p.left_along | _turnable(p))
         _ = p.both_along  # computed here: the order of instructions is a part of the code's key
-        return found & ~((p.depth < _STEPS) & (p.columns >= p.shape.lanes))
+        return condition & ~((p.depth < _STEPS) & (p.columns >= p.shape.lanes))
 
     @staticmethod
     def emit(site: ProductSite) -> None:
@@ -211,13 +211,13 @@ class _Block(Record):
                 pairs = [(w, g) for g in groups for w in range(2)]
             lower = [w * lanes + g * 2 * half + k for w, g in pairs for k in range(half)]
             upper = [lane + half for lane in lower]
-            found, whose = [], []
+            pair_sums, whose = [], []
             for i in range(0, len(sums), 2):
                 j = min(i + 1, len(sums) - 1)
                 x, y = (shuffled(f, shape, sums[i], sums[j], m, lanes) for m in (lower, upper))
-                found.append(f.let(f"fadd {kind} {x}, {y}"))
+                pair_sums.append(f.let(f"fadd {kind} {x}, {y}"))
                 whose.append([owners[j if w else i][g] for w, g in pairs])
-            sums, owners, half = found, whose, half // 2
+            sums, owners, half = pair_sums, whose, half // 2
         places: dict[int, str] = {}
         for i, (x, listed) in enumerate(zip(sums, owners, strict=True)):
             room = f.at("%sums", i * shape.bytes)

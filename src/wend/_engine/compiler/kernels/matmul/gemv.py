@@ -69,8 +69,8 @@ class Streamed(Variant):
         if p.widened:
             return p.never
         taken = p.taken
-        found = p.beside & streams(p.shape, p.rows, p.part_columns, p.depth, p.right_step)
-        return found & ~taken
+        condition = p.beside & streams(p.shape, p.rows, p.part_columns, p.depth, p.right_step)
+        return condition & ~taken
 
     @staticmethod
     def emit(site: ProductSite) -> None:
@@ -163,11 +163,11 @@ def _step(
     factors: for each row of sums, a factor for each line
     lines: the addresses of the right operand's rows
     """
-    found = [masked_load(f, shape, f.at(line, offset), mask) for line in lines]
+    vectors = [masked_load(f, shape, f.at(line, offset), mask) for line in lines]
     for row, total in zip(factors, totals, strict=True):
         place = f.at(total, offset)
         x = masked_load(f, shape, place, mask)
-        for factor, y in zip(row, found, strict=True):
+        for factor, y in zip(row, vectors, strict=True):
             x = f.let(
                 f"call {shape.vector} @llvm.fmuladd.{shape.suffix}"
                 f"({shape.vector} {factor}, {shape.vector} {y}, {shape.vector} {x})"

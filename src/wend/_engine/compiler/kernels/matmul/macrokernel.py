@@ -306,22 +306,22 @@ class Multiply(Record):
                 taller = f.minimum(group, more)  # tiles before this group that have one row more
                 row = f.add(f.add(self.part_rows[0], f.mul(group, each)), taller)
                 tiles = f.sub(last, group)
-                found = self.left(TileGroup(block, row, tiles, each, f.sub(more, taller)))
+                tile_rows = self.left(TileGroup(block, row, tiles, each, f.sub(more, taller)))
                 fetched = ahead(
-                    f, shape, block, panels_, found.later, count, (self.columns, self.depth)
+                    f, shape, block, panels_, tile_rows.later, count, (self.columns, self.depth)
                 )
                 with f.turns(group, last) as loop:
-                    row, left = loop.carry("i64", row), loop.carry("ptr", found.base)
-                    later = loop.carry("ptr", found.later.base)
+                    row, left = loop.carry("i64", row), loop.carry("ptr", tile_rows.base)
+                    later = loop.carry("ptr", tile_rows.later.base)
                     height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
                     loop.become(row, f.add(row, height))
-                    loop.become(later, f.at(later, f.mul(height, found.later.row)))
-                    apart = f.add(found.apart, f.mul(height, found.row_apart))
+                    loop.become(later, f.at(later, f.mul(height, tile_rows.later.row)))
+                    apart = f.add(tile_rows.apart, f.mul(height, tile_rows.row_apart))
                     loop.become(left, f.at(left, apart))
-                    step = f.add(found.step, f.mul(height, found.step_per_row))
-                    given = f"ptr {left}, i64 {found.row}, i64 {step}"
+                    step = f.add(tile_rows.step, f.mul(height, tile_rows.step_per_row))
+                    operands = f"ptr {left}, i64 {tile_rows.row}, i64 {step}"
                     soon = fetched(later, loop.index)
-                    tile = _Tile(block, panels_, given, row, height, fresh, handed, soon)
+                    tile = _Tile(block, panels_, operands, row, height, fresh, handed, soon)
                     self._whole_panels(tile, whole, f.is_("eq", loop.index, "0"))
                     with panels(f, shape, whole, block.last, self.columns) as at:
                         self._tile(tile, *at)
@@ -346,18 +346,20 @@ class Multiply(Record):
         until: the end of the columns that these tiles cover
         opening: an i1, whether these tiles are of the block's first rows
         """
-        f, shape, found = self.f, self.shape, tile.panels
+        f, shape, addresses = self.f, self.shape, tile.panels
         first = tile.block.first
         function = self._function(tile.height, str(shape.vectors))
         step = str(shape.vectors * shape.bytes)
-        if found.direct != "false":
-            step = f.select(found.direct, found.step, step)
-        offset = f.add(f.mul(first, found.per_column), f.mul(str(shape.vectors), found.per_width))
-        apart = f.mul(found.per_column, str(shape.panel))
-        first_panel = f.at(found.base, offset)
+        if addresses.direct != "false":
+            step = f.select(addresses.direct, addresses.step, step)
+        offset = f.add(
+            f.mul(first, addresses.per_column), f.mul(str(shape.vectors), addresses.per_width)
+        )
+        apart = f.mul(addresses.per_column, str(shape.panel))
+        first_panel = f.at(addresses.base, offset)
         soon, now = tile.soon, "false"
-        if found.copied != "false":
-            now = f.both(found.copied, opening)
+        if addresses.copied != "false":
+            now = f.both(addresses.copied, opening)
             height = f.minimum(tile.height, str(shape.rows))
             place = f.at("@packing", f.mul(f.sub(height, "1"), "8"))
             function = f.select(now, f.load("ptr", place, 8), function, "ptr")
@@ -366,10 +368,10 @@ class Multiply(Record):
             soon = PrefetchStream(
                 *(f.select(now, x, y, k) for x, y, k in zip(goal, soon, SOON, strict=True))
             )
-            source = f.at(found.source, f.mul(first, str(shape.size)))
+            source = f.at(addresses.source, f.mul(first, str(shape.size)))
             first_panel = f.select(now, source, first_panel, "ptr")
             apart = f.select(now, str(shape.panel * shape.size), apart)
-            step = f.select(now, found.step, step)
+            step = f.select(now, addresses.step, step)
         offset = f.add(f.mul(tile.row, self.out_row), f.mul(first, str(shape.size)))
         first_out = f.at(self.out, offset)
         short = "true"
@@ -461,14 +463,14 @@ class Multiply(Record):
 
     def _tile(self, tile: _Tile, column: str, width: str) -> None:
         """Write the call for a tile of any width."""
-        f, shape, found = self.f, self.shape, tile.panels
-        offset = f.add(f.mul(column, found.per_column), f.mul(width, found.per_width))
-        panel, step = f.at(found.base, offset), f.mul(width, str(shape.bytes))
-        if found.direct != "false":
+        f, shape, addresses = self.f, self.shape, tile.panels
+        offset = f.add(f.mul(column, addresses.per_column), f.mul(width, addresses.per_width))
+        panel, step = f.at(addresses.base, offset), f.mul(width, str(shape.bytes))
+        if addresses.direct != "false":
             partial = is_partial(f, shape, column, width, self.columns)
-            panel = f.select(f.both(found.direct, partial), found.spare, panel, "ptr")
-            there = f.both(found.direct, f.let(f"xor i1 {partial}, true"))
-            step = f.select(there, found.step, step)
+            panel = f.select(f.both(addresses.direct, partial), addresses.spare, panel, "ptr")
+            there = f.both(addresses.direct, f.let(f"xor i1 {partial}, true"))
+            step = f.select(there, addresses.step, step)
         offset = f.add(f.mul(tile.row, self.out_row), f.mul(column, str(shape.size)))
         columns = f.minimum(f.sub(self.columns, column), f.mul(width, str(shape.lanes)))
         valid = f.sub(columns, f.mul(f.sub(width, "1"), str(shape.lanes)))

@@ -276,7 +276,7 @@ def _product(shape: TileConfig, dtype: str) -> str:
         right = Matrix(_place(f, a, "right", i, j), a["right_column"], a["right_step"])
         room = Scratch.of(f, shape, a["scratch"])
         site = ProductSite(f, p, a, room, left, right, _place(f, a, "out", i, j), told)
-        for made, condition in chosen:
+        for variant, condition in chosen:
             with f.when(condition):
-                made.emit(site)
+                variant.emit(site)
     return f.text()

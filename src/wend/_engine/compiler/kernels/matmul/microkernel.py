@@ -165,9 +165,9 @@ def tiles(shape: TileConfig) -> str:
     The tables `@tiles`, `@packing` and `@strips` hold the functions' addresses.
     """
     sizes = [(r + 1, w + 1) for r in range(shape.tallest(1)) for w in range(shape.vectors)]
-    made = [(rows, width) for rows, width in sizes if rows <= shape.tallest(width)]
-    table = ", ".join(f"ptr @{tile_name(*x)}" if x in made else "ptr null" for x in sizes)
-    texts = [_tile(shape, *size) for size in made]
+    tile_sizes = [(rows, width) for rows, width in sizes if rows <= shape.tallest(width)]
+    table = ", ".join(f"ptr @{tile_name(*x)}" if x in tile_sizes else "ptr null" for x in sizes)
+    texts = [_tile(shape, *size) for size in tile_sizes]
     heights = range(1, shape.rows + 1)
     texts += [_tile(shape, rows, shape.vectors, packing=True) for rows in heights]
     texts += [_strip(shape, rows) for rows in heights]
@@ -479,13 +479,13 @@ def _known_steps(
                     fetch(f, f.at(soon_now, half) if k else soon_now, level=2)
                 at_b = f.at(panel, k * line)
                 row_b = _panel_row(f, shape, at_b, width, str(_AHEAD[shape.size] * line))
-                found: list[str] = []
+                new_sums: list[str] = []
                 for i in range(rows):
                     place = f.at(heads[i // reach], f.mul(row, str(i % reach)))
                     place = f.at(place, k * step * shape.size)
                     part = now[i * width : (i + 1) * width]
-                    found += _in_order(f, shape, add_products(f, shape, [place], row_b, part))
-                now = found
+                    new_sums += _in_order(f, shape, add_products(f, shape, [place], row_b, part))
+                now = new_sums
             for name, x in zip(carried, now, strict=True):
                 loop.become(name, x)
             for head in heads:
@@ -503,10 +503,10 @@ def _in_order(f: Routine, shape: TileConfig, sums: list[str]) -> list[str]:
     if not shape.registers:
         return sums
     kinds = ", ".join([shape.vector] * len(sums))
-    given = ", ".join(f"{shape.vector} {x}" for x in sums)
+    operands = ", ".join(f"{shape.vector} {x}" for x in sums)
     places = ["=x"] * len(sums) + [str(i) for i in range(len(sums))] + ["~{memory}"]
-    found = f.let(f'call {{{kinds}}} asm sideeffect "", "{",".join(places)}"({given})')
-    return [f.let(f"extractvalue {{{kinds}}} {found}, {i}") for i in range(len(sums))]
+    barrier = f.let(f'call {{{kinds}}} asm sideeffect "", "{",".join(places)}"({operands})')
+    return [f.let(f"extractvalue {{{kinds}}} {barrier}, {i}") for i in range(len(sums))]
 
 
 def _panel_ahead(f: Routine, shape: TileConfig, width: int) -> str:
@@ -545,17 +545,19 @@ def row_places(
     odd = {1: apart} | {n: f.mul(apart, str(n)) for n in range(3, min(rows, reach), 2)}
 
     def places(offset: str) -> list[str]:
-        found = []
+        addresses = []
         for row in range(rows):
             if row % reach == 0:
                 here = f.at(bases[row // reach], offset)
-                found.append(here)
+                addresses.append(here)
                 continue
             count, times = row % reach, 1
             while count % 2 == 0:
                 count, times = count // 2, times * 2
-            found.append(f.at(here, odd[count] if times == 1 else f.mul(odd[count], str(times))))
-        return found
+            addresses.append(
+                f.at(here, odd[count] if times == 1 else f.mul(odd[count], str(times)))
+            )
+        return addresses
 
     return places
 

@@ -51,7 +51,7 @@ def ahead(
     f: Routine,
     shape: TileConfig,
     block: CacheBlock,
-    found: PanelAddresses,
+    addresses: PanelAddresses,
     later: PrefetchTarget,
     count: str,
     whole: tuple[str, str],
@@ -60,21 +60,21 @@ def ahead(
 
     Tiles prefetch the next panels if all panels are in memory, else the rows of later tiles.
 
-    found: the panels of the block
+    addresses: the panels of the block
     later: the rows to prefetch
     count: the tiles of a panel
     whole: the columns and the depth of the product
     """
     rows = _later_rows(f, shape, block, later, count)
-    if found.whole == "false":
+    if addresses.whole == "false":
         return rows
-    panels = _next_panels(f, shape, block, found, count, whole)
+    panels = _next_panels(f, shape, block, addresses, count, whole)
 
     def either(base: str, tile: str) -> PrefetchStream:
         usual = rows(base, tile)
-        given = zip(panels(tile), usual, SOON, strict=True)
-        nearer = f.both(found.whole, f.let(f"xor i1 {later.own}, true"))
-        return PrefetchStream(*(f.select(nearer, *each) for each in given))
+        choices = zip(panels(tile), usual, SOON, strict=True)
+        nearer = f.both(addresses.whole, f.let(f"xor i1 {later.own}, true"))
+        return PrefetchStream(*(f.select(nearer, *each) for each in choices))
 
     return either
 
@@ -114,7 +114,7 @@ def _next_panels(
     f: Routine,
     shape: TileConfig,
     block: CacheBlock,
-    found: PanelAddresses,
+    addresses: PanelAddresses,
     count: str,
     whole: tuple[str, str],
 ) -> Callable[[str], PrefetchStream]:
@@ -128,9 +128,9 @@ def _next_panels(
     closing = f.is_("eq", end, depth)
     later = f.select(closing, block.last, block.first)
     offset = f.select(closing, "0", f.mul(end, str(shape.vectors * shape.bytes)))
-    start = f.at(found.base, f.add(f.mul(later, found.per_column), offset))
+    start = f.at(addresses.base, f.add(f.mul(later, addresses.per_column), offset))
     turns = f.ceil_div(f.sub(columns, later), shape.panel)
-    apart = f.mul(found.per_column, str(shape.panel))
+    apart = f.mul(addresses.per_column, str(shape.panel))
     part = f.mul(share, block.depth)
 
     def panels(tile: str) -> PrefetchStream:

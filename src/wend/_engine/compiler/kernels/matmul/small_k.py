@@ -106,9 +106,9 @@ class Held(Variant):
         panel = panel & (p.columns <= p.shape.panel)
         if not Held.exists(p):
             return p.never
-        found = (p.depth >= HELD[0]) & (p.depth <= HELD[-1]) & (p.rows >= p.shape.lanes)
-        found = found & ((p.beside | panel) & p.plain)
-        return found & ~(p.takes("DotProducts") | p.short)
+        condition = (p.depth >= HELD[0]) & (p.depth <= HELD[-1]) & (p.rows >= p.shape.lanes)
+        condition = condition & ((p.beside | panel) & p.plain)
+        return condition & ~(p.takes("DotProducts") | p.short)
 
     @staticmethod
     def emit(site: ProductSite) -> None:
@@ -131,9 +131,9 @@ class Upright(Variant):
             return p.never
         few = (p.depth >= 1) & (p.depth <= DEPTH)
         columns = (p.part_columns >= 1) & (p.part_columns <= _square(p.shape))
-        found = few & columns & (p.rows >= p.shape.lanes) & p.plain
-        found = found & (p.left_row == p.size)
-        return found & ~(p.takes("DotProducts") | p.takes("Outer"))
+        condition = few & columns & (p.rows >= p.shape.lanes) & p.plain
+        condition = condition & (p.left_row == p.size)
+        return condition & ~(p.takes("DotProducts") | p.takes("Outer"))
 
     @staticmethod
     def emit(site: ProductSite) -> None:
@@ -156,8 +156,8 @@ def _columns_beside(site: ProductSite) -> Matrix:
     stands = f.is_("eq", right.line, size)
     width = str(shape.panel)
     with f.when(f.let(f"xor i1 {stands}, true")):
-        given = site.a["columns"], site.a["depth"], "0", str(shape.vectors)
-        pack_panel(f, shape, right, *given, room)
+        extents = site.a["columns"], site.a["depth"], "0", str(shape.vectors)
+        pack_panel(f, shape, right, *extents, room)
     step = f.select(stands, right.step, f.mul(width, size))
     return Matrix(f.select(stands, right.base, room, "ptr"), size, step)
 
@@ -301,10 +301,10 @@ def _rows(
     ]
 
     def vector(offset: str) -> None:
-        found = [f.load(shape.vector, f.at(line, offset), shape.size) for line in lines]
+        vectors = [f.load(shape.vector, f.at(line, offset), shape.size) for line in lines]
         for steps, goal in zip(factors, goals, strict=True):
             total = "zeroinitializer"
-            for factor, y in zip(steps, found, strict=True):
+            for factor, y in zip(steps, vectors, strict=True):
                 total = _more(f, shape, factor, y, total)
             f.store(shape.vector, total, f.at(goal, offset), shape.size)
 

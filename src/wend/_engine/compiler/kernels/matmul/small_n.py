@@ -43,5 +43,5 @@ def _columns_along(site: ProductSite) -> Matrix:
             place = f.mul(f.sub(j, few.first), length)
             f.store(shape.element, x, f.at(goal, place), shape.size)
     copies = f.at(room, f.sub("0", f.mul(few.first, length)))
-    found = f.select(stands, base, copies, "ptr")
-    return Matrix(found, f.select(stands, few.line, length), size)
+    address = f.select(stands, base, copies, "ptr")
+    return Matrix(address, f.select(stands, few.line, length), size)

@@ -194,14 +194,14 @@ def _turn(
     with f.loop("0", "%columns", str(block)) as column:
         offset = f.mul(column, str(shape.size))
         rows = [f.load(turn.kind, f.at(source, offset), shape.size) for source in sources]
-        found = transposed(f, shape, rows)
+        columns = transposed(f, shape, rows)
         few = "true"
         if not shape.masks:  # a whole block is stored in pieces of equal size
             few = f.is_("sgt", f.add(column, str(block)), "%columns")
             with f.when(f.let(f"xor i1 {few}, true")):
-                turn.put(found, column)
+                turn.put(columns, column)
         with f.when(few):
-            for i, x in enumerate(found):
+            for i, x in enumerate(columns):
                 row = f.add(column, str(i))
                 with f.when(f.is_("slt", row, "%columns")):
                     turn.put([x], row)
