@@ -202,8 +202,8 @@ class _Pools:
         f, lanes = self.f, self.lanes
         if self.nd == 2 and not self.placed:
             with f.when(self.are_of_four()):
-                given = self.x, self.values, self.planes, self.size, self.counts
-                _of_four(f, self.plain, given, self.dtype)
+                arrays = self.x, self.values, self.planes, self.size, self.counts
+                _of_four(f, self.plain, arrays, self.dtype)
                 f.leave_when("true")
         with ExitStack() as stack:
             plane = stack.enter_context(f.loop("0", self.planes))
@@ -255,11 +255,11 @@ class _Pools:
         followed = f.is_("sle", end, f.add(size[-1], f.mul(self.area, more)))
         whole = f.both(whole, followed)
         near = [(apart, f.is_("eq", stride, str(apart))) for apart in NEAR]
-        found = [(f.both(close, whole), apart, True) for apart, close in near]
+        cases = [(f.both(close, whole), apart, True) for apart, close in near]
         part = f.let(f"xor i1 {whole}, true")
-        found += [(f.both(close, part), apart, False) for apart, close in near]
+        cases += [(f.both(close, part), apart, False) for apart, close in near]
         far = f.let(f"xor i1 {f.either(*(close for _, close in near))}, true")
-        return [*found, (far, 0, False)]
+        return [*cases, (far, 0, False)]
 
     def windows(self, image: str, at: list[str], begin: str, apart: int, whole: bool) -> None:
         """Write the loop over the taps of a vector of windows.
@@ -283,34 +283,34 @@ class _Pools:
             here = f.add(begin, f.mul(tap, self.dilation[-1]))
             element = f.at(image, f.mul(f.add(row, here), str(self.dtype.itemsize)))
             step = apart or self.stride[-1]
-            given, inside = _side_by_side(
+            elements, inside = _side_by_side(
                 f, self.plain, element, here, size[-1], step, self.dtype, whole
             )
-            self.take(given, inside, row, here)
+            self.take(elements, inside, row, here)
 
-    def take(self, given: SsaValue, inside: SsaValue | None, row: str, here: str) -> None:
+    def take(self, elements: SsaValue, inside: SsaValue | None, row: str, here: str) -> None:
         """Write the comparison of elements with the best ones so far.
 
         inside: the lanes whose element is in the image; None for all
         row, here: the place in the image of the first lane's element
         """
         f, plain = self.f, self.plain
-        value = plain.convert(given, self.wide)
+        value = plain.convert(elements, self.wide)
         before = SsaValue(f.load(self.kind, self.best, 4), self.wide)
         better = plain.gt(value, before)
         if self.wide.category == dtypes.FLOAT:
             better = plain.bitwise_or(better, plain.ne(value, value))
         if self.placed:
-            found = SsaValue(f.load(self.indices, self.where, 8), dtypes.int64)
+            best_index = SsaValue(f.load(self.indices, self.where, 8), dtypes.int64)
             # The first element that is not padding is taken, whatever its value.
-            none = plain.lt(found, plain.number(0, dtypes.int64))
+            none = plain.lt(best_index, plain.number(0, dtypes.int64))
             better = plain.bitwise_or(better, none)
         if inside is not None:
             better = plain.bitwise_and(better, inside)
         f.store(self.kind, plain.select(better, value, before).name, self.best, 4)
         if self.placed:
             index = _places(plain, f.add(row, here), self.stride[-1])
-            f.store(self.indices, plain.select(better, index, found).name, self.where, 8)
+            f.store(self.indices, plain.select(better, index, best_index).name, self.where, 8)
 
     def store(self, line: str, mask: str) -> None:
         """Write the stores of a vector of results. line: the number of the first line"""
@@ -323,13 +323,13 @@ class _Pools:
             out.store(SsaValue(f.load(self.indices, self.where, 8), dtypes.int64), place)
 
 
-def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None:
+def _of_four(f: Routine, plain: VectorBuilder, arrays: Any, dtype: DType) -> None:
     """Write the pooling of windows of 2 x 2: two rows, sorted into even and odd columns.
 
-    given: the addresses of the operand and the result, the number of planes, the extents of a
+    arrays: the addresses of the operand and the result, the number of planes, the extents of a
         plane, and the extents of a plane of the result
     """
-    x, values, planes, (high, wide), (down, across) = given
+    x, values, planes, (high, wide), (down, across) = arrays
     lanes, size = plain.lanes, dtype.itemsize
     whole = f.mul(f.div(across, str(lanes)), str(lanes))
     rest = f.sub(across, whole)
@@ -341,13 +341,13 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
         """Write a vector of windows. masks: of a row's two vectors, and of the result's vector"""
         loads = [VectorBuilder(f, plain.module, lanes, plain.target, None, m) for m in masks]
         here = f.at(above, f.mul(at, str(2 * size)))
-        found: list[SsaValue] = []
+        elements: list[SsaValue] = []
         for place in (here, f.at(here, line)):
             pair = [b.load(f.at(place, k * lanes * size), dtype) for k, b in enumerate(loads[:2])]
             for odd in (0, 1):
                 one = _every(plain, pair, 2, odd)
-                found.append(plain.convert(one, widened(dtype)))
-        best = reduce(lambda before, value: _greater(plain, value, before), found)
+                elements.append(plain.convert(one, widened(dtype)))
+        best = reduce(lambda before, value: _greater(plain, value, before), elements)
         loads[2].store(plain.convert(best, dtype), f.at(out, f.mul(at, str(size))))
 
     with f.loop("0", planes) as plane, f.loop("0", down) as row:
@@ -371,10 +371,10 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
 
 def _greater(b: VectorBuilder, value: SsaValue, before: SsaValue) -> SsaValue:
     """Return the greater of two elements: `before` if they are equal, NaN if there is any."""
-    found = b.select(b.gt(value, before), value, before)
+    greater = b.select(b.gt(value, before), value, before)
     if value.dtype.category != dtypes.FLOAT:
-        return found
-    return b.select(b.ne(value, value), value, found)
+        return greater
+    return b.select(b.ne(value, value), value, greater)
 
 
 def _side_by_side(
@@ -414,11 +414,11 @@ def _side_by_side(
         mask = None if whole else lane_range(f, lanes, f.sub(low, there), f.sub(high, there))
         part = VectorBuilder(f, b.module, lanes, b.target, None, mask)
         loads.append(part.load(f.at(first, k * lanes * dtype.itemsize), dtype))
-    found = _every(b, loads, apart) if apart > 1 else loads[0]
+    elements = _every(b, loads, apart) if apart > 1 else loads[0]
     if whole:
-        return found, None
+        return elements, None
     low, high = (f.ceil_div(n, apart) for n in (low, high))
-    return found, SsaValue(lane_range(f, lanes, low, high), dtypes.bool_)
+    return elements, SsaValue(lane_range(f, lanes, low, high), dtypes.bool_)
 
 
 def _every(b: VectorBuilder, pair: list[SsaValue], apart: int, first: int = 0) -> SsaValue:
@@ -471,13 +471,13 @@ def _adjoint(rank: int, nd: int, dtype: DType) -> str:
                 b = VectorBuilder(f, module, lanes, target, None, mask)
                 if close:
                     put = f.at(there, f.mul(first, wider))
-                    given = b.convert(b.load(f.at(here, f.mul(first, width)), dtype), wide)
-                    b.store(b.add(b.load(put, wide), given), put)
+                    elements = b.convert(b.load(f.at(here, f.mul(first, width)), dtype), wide)
+                    b.store(b.add(b.load(put, wide), elements), put)
                     continue
                 begin, step = f.mul(first, steps[-1]), steps[-1]
-                given = b.convert(b.gather(_apart(b, here, begin, step, dtype), dtype), wide)
+                elements = b.convert(b.gather(_apart(b, here, begin, step, dtype), dtype), wide)
                 pointers = _apart(b, there, f.mul(first, stride[-1]), stride[-1], wide)
-                b.scatter(b.add(b.gather(pointers, wide), given), pointers)
+                b.scatter(b.add(b.gather(pointers, wide), elements), pointers)
     return f.text() + "\n" + module.render()
 
 

@@ -135,11 +135,11 @@ class _Scan:
             state = SsaValue(loop.carry(kind, self.start(b).name), self.wide)
             index = SsaValue(loop.carry(indices, b.number(0, dtypes.int64).name), dtypes.int64)
             at = [f.at(p, f.mul(loop.index, s)) for p, s in zip(places, steps, strict=True)]
-            given = [
+            elements = [
                 b.convert(b.load(at[k], self.types[k]), self.types[n_in])
                 for k in range(n_in)
             ]  # fmt: skip
-            xs = [b.convert(x, self.wide) for x in given]
+            xs = [b.convert(x, self.wide) for x in elements]
             after = self.combine(b, state, xs)
             if self.name == "linear_scan":  # the first factor is not used, even if infinite
                 here = b.spread(loop.index, dtypes.int64)
@@ -175,7 +175,7 @@ class _Scan:
             return b.add(b.mul(xs[0], state), xs[1])
         if self.name == "logcumsumexp":
             rule = REGISTRY["logaddexp"]
-            found: SsaValue = rule.emit(rule.__new__(rule), b, state, xs[0])
-            return found
+            value: SsaValue = rule.emit(rule.__new__(rule), b, state, xs[0])
+            return value
         rules = {"cumsum": b.add, "cumprod": b.mul, "cummax": b.maximum, "cummin": b.minimum}
         return rules[self.name](state, xs[0])
