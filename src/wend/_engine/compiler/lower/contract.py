@@ -102,7 +102,7 @@ class _Contraction:
     def best(self) -> _Way | None:
         """Return the first way that is one product without copies, or else the cheapest way."""
         stored: list[tuple[Order, Layout, int]] = []
-        found: list[tuple[float, _Way]] = []
+        ways: list[tuple[float, _Way]] = []
         for order in self.orders():
             layout = Layout(self.out, ordered(self.shape, order), ZERO)
             way = self.way(layout, order, (False, False))
@@ -114,15 +114,15 @@ class _Contraction:
                 return way
             stored.append((order, layout, after))
             if way is not None:
-                found.append((self.cost(way, after), way))
+                ways.append((self.cost(way, after), way))
         for copies in (((True, False), (False, True)), ((True, True),)):
             for copied, (order, layout, after) in pairs(copies, stored):
                 way = self.way(layout, order, copied)
                 if way is not None:
-                    found.append((self.cost(way, after), way))
-            if any(is_one(w.product, len(self.axes[0])) for _, w in found):
+                    ways.append((self.cost(way, after), way))
+            if any(is_one(w.product, len(self.axes[0])) for _, w in ways):
                 break  # a second copy would gain nothing
-        return min(found, key=lambda pair: pair[0])[1] if found else None
+        return min(ways, key=lambda pair: pair[0])[1] if ways else None
 
     def orders(self) -> list[Order]:
         """Return orders in which the result may be stored; the order of an only view is best."""
@@ -134,13 +134,13 @@ class _Contraction:
 
     def shown(self, i: int, plain: Order) -> set[Order]:
         """Return the orders of dims in which a value is read, behind all permutations."""
-        found: set[Order] = set()
+        orders: set[Order] = set()
         for node in self.low.consumers.get(i, ()):
             (order,) = orders_read([node.prim], len(plain))
             last = order == plain or node.outputs[0] in self.low.needed
             later = {plain} if last else self.shown(node.outputs[0], plain)
-            found |= {tuple([order[d] for d in dims]) for dims in later}
-        return found
+            orders |= {tuple([order[d] for d in dims]) for dims in later}
+        return orders
 
     def way(self, layout: Layout, order: Order, copied: tuple[bool, bool]) -> _Way | None:
         """Return the product after copies of these operands, or None."""
@@ -167,8 +167,8 @@ class _Contraction:
             y = y.copied(copy_y)
             by, sy, fy = (tuple(map(copy_y.index, dims)) for dims in (by, sy, fy))
         axes = bx, sx, fx, by, sy, fy
-        found = product_of(self.function.extents, x, y, layout, axes, self.turns)
-        return None if found is None else _Way(found, layout, (copy_x, copy_y), axes)
+        product = product_of(self.function.extents, x, y, layout, axes, self.turns)
+        return None if product is None else _Way(product, layout, (copy_x, copy_y), axes)
 
     def copied(self, operand: MatrixOperand, batch: Order, outer: Order, inner: Order) -> Order:
         """Return the order of a copy. Elements side by side stay so; else inner dims become so."""
@@ -196,8 +196,8 @@ class _Contraction:
         for node in self.low.consumers.get(i, ()):
             if isinstance(node.prim, ViewOp) and len(node.inputs) == 1:
                 shown = node.outputs[0]
-                found = self.low.shown(View(shown, i, node), layout)
-                if found is None:
+                placement = self.low.shown(View(shown, i, node), layout)
+                if placement is None:
                     yield shown
                 else:
-                    yield from self.copied_after(shown, Layout(self.out, *found))
+                    yield from self.copied_after(shown, Layout(self.out, *placement))

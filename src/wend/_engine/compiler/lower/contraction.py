@@ -123,8 +123,8 @@ def summed_order(
     extents: Extents, x: MatrixOperand, dims: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """Return positions in `dims` of an operand, in an order that forms a single loop, or None."""
-    found = [Axis(x.shape[d], x.layout.strides[d], ZERO, ZERO, (k,)) for k, d in enumerate(dims)]
-    loops = shortest(extents, found)
+    axes = [Axis(x.shape[d], x.layout.strides[d], ZERO, ZERO, (k,)) for k, d in enumerate(dims)]
+    loops = shortest(extents, axes)
     if len(loops) > 1:
         return None
     inside = loops[0].dims if loops else ()
@@ -149,10 +149,10 @@ def shortest(extents: Extents, axes: list[Axis]) -> list[Axis]:
     if len(axes) < 2:
         return axes
     key = tuple(axes)
-    found = extents.loops.get(key)
-    if found is None:
-        found = extents.loops[key] = _fewest(extents, axes)
-    return found
+    loops = extents.loops.get(key)
+    if loops is None:
+        loops = extents.loops[key] = _fewest(extents, axes)
+    return loops
 
 
 def _fewest(extents: Extents, axes: list[Axis]) -> list[Axis]:
@@ -160,9 +160,9 @@ def _fewest(extents: Extents, axes: list[Axis]) -> list[Axis]:
     for order in islice(permutations(axes), 1, _ORDERS):
         if len(best) == 1:
             break
-        found = merged(extents, list(order))
-        if len(found) < len(best):
-            best = found
+        loops = merged(extents, list(order))
+        if len(loops) < len(best):
+            best = loops
     if len(best) > 1 and best[-1].out != ONE:
         best.sort(key=lambda a: a.out == ONE)
     return best

@@ -58,11 +58,11 @@ def where_extreme(low: Lowering, node: Node) -> bool:
         met = b.eq(operands[0], operands[1])
         if dtype.category == dtypes.FLOAT:
             met = b.bitwise_or(met, b.ne(operands[0], operands[0]))
-        found = code.place(axes[0])
+        index = code.place(axes[0])
         for axis in axes[1:]:
             extent = b.spread(code.nest.poly(space[axis]), dtypes.int64)
-            found = b.add(b.mul(found, extent), code.place(axis))
-        return b.select(met, found, b.number((1 << 63) - 1, dtypes.int64))
+            index = b.add(b.mul(index, extent), code.place(axis))
+        return b.select(met, index, b.number((1 << 63) - 1, dtypes.int64))
 
     indices = node.outputs[-1]
     reads = [Read(x, every), Read(best, kept)]

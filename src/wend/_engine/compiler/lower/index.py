@@ -183,10 +183,10 @@ def put_slice(low: Lowering, node: Node) -> bool:
         index = node.prim.arrange([None, None], sizes)[2]
         return counted_index("select_scatter", index, symbols[dim], dim), None
 
-    found = symbolic_call(low.extents, node, rule, space, space, node.args)
-    if found is None or f.shape(source) != tuple(space[d] for d in others):
+    evaluation = symbolic_call(low.extents, node, rule, space, space, node.args)
+    if evaluation is None or f.shape(source) != tuple(space[d] for d in others):
         return False
-    (index, _), poly = found
+    (index, _), poly = evaluation
     place = low.extents.canonical(poly(index))
     dtype = f.dtypes[x]
 
@@ -210,10 +210,10 @@ def slice_start(extents: Extents, node: Node, shape: tuple[Poly, ...], dim: int)
         first, _, _ = slice_bounds("slice", symbols[dim], start, end, step)
         return first, 1 if step == 1 else 0
 
-    found = symbolic_call(extents, node, rule, shape, shape, node.args)
-    if found is None:
+    evaluation = symbolic_call(extents, node, rule, shape, shape, node.args)
+    if evaluation is None:
         return None
-    (first, dense), poly = found
+    (first, dense), poly = evaluation
     return poly(first) if dense else None
 
 

@@ -148,9 +148,9 @@ class Lowering:
             dims = tuple(range(len(shape)))
             total = f.fresh(shape, fold.dtype)
             f.add(op)
-            given = [Read(total, dims)]
+            reads = [Read(total, dims)]
             rounded = Op(
-                MAP, op.node, op.outputs, given, shape, dims, rounded_to(dtype), cheap=True
+                MAP, op.node, op.outputs, reads, shape, dims, rounded_to(dtype), cheap=True
             )
             op.outputs, op = (total,), rounded
         f.add(op)

@@ -98,10 +98,10 @@ def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
-        found = b.convert(operands[-1], dtype)
+        value = b.convert(operands[-1], dtype)
         for k in reversed(range(len(operands) - 1)):
-            found = b.select(code.inside(k), b.convert(operands[k], dtype), found)
-        return found
+            value = b.select(code.inside(k), b.convert(operands[k], dtype), value)
+        return value
 
     f.add(Op(MAP, node, node.outputs, reads, space, every, emit))
     return True
@@ -128,10 +128,10 @@ def roll(low: Lowering, node: Node) -> bool:
     reads = [Read(x, every, shifts) for shifts in pairs_of(*choices)]
 
     def emit(code: Any, operands: list[Any]) -> Any:
-        found = operands[-1]
+        value = operands[-1]
         for k in reversed(range(len(operands) - 1)):
-            found = code.b.select(code.inside(k), operands[k], found)
-        return found
+            value = code.b.select(code.inside(k), operands[k], value)
+        return value
 
     f.add(Op(MAP, node, node.outputs, reads, shape, every, emit))
     return True

@@ -30,15 +30,15 @@ def lower_path(path: PathGraph, needed: frozenset[int]) -> Sliced[Function]:
     nodes = join_products(low)
     if nodes is not low.nodes:
         low.nodes, low.consumers = nodes, consumers_of(nodes)
-    made = {o for node in low.nodes for o in node.outputs}
+    results = {o for node in low.nodes for o in node.outputs}
     used = {i for node in low.nodes for i in node.inputs} | needed
-    f.inputs = sorted(i for i in used if i not in made)
+    f.inputs = sorted(i for i in used if i not in results)
     for i in f.inputs:
         f.dtypes[i] = path.dtype_of(i)
     for node in low.nodes:
         _lower(low, node)
         yield
-    f.outputs = sorted(i for i in needed if i in made)
+    f.outputs = sorted(i for i in needed if i in results)
     for i in f.outputs:
         low.materialise(f.resolve(i))
         _lay_out(low, i)

@@ -33,12 +33,12 @@ def select(low: Lowering, node: Node) -> bool:
         return False
     x, index = node.inputs
     rank, depth = len(f.shape(x)), len(f.shape(index))
-    found = _indexed_dim(node, rank)
-    if found is None or not _is_index(low, index) or not low.kernel_types(node):
+    indexed_dim = _indexed_dim(node, rank)
+    if indexed_dim is None or not _is_index(low, index) or not low.kernel_types(node):
         return False
     low.materialise(x)
     low.materialise(index)
-    dim = found
+    dim = indexed_dim
     space = f.shape(node.outputs[0])
     if len(space) != rank - 1 + depth:
         return False
@@ -181,6 +181,6 @@ def _into(
         b = code.b
         return b.convert(b.add(b.convert(operands[0], wide), operands[1]), dtype)
 
-    given = [Read(base, every), Read(sums, every)]
-    f.add(Op(MAP, node, (out,), given, shape, every, total, cheap=True))
+    total_reads = [Read(base, every), Read(sums, every)]
+    f.add(Op(MAP, node, (out,), total_reads, shape, every, total, cheap=True))
     return True

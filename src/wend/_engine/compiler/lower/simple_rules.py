@@ -76,8 +76,8 @@ def elementwise(low: Lowering, node: Node) -> bool:
     if isinstance(node.prim, Sub) and len(node.inputs) == 2:
         low.differences[out] = node.inputs
     cheap = node.prim.kind != "float" or isinstance(node.prim, Cast)
-    given = [r for r in reads if r is not None]
-    f.add(Op(MAP, node, node.outputs, given, space, dims, emit, node.args, cheap=cheap))
+    operand_reads = [r for r in reads if r is not None]
+    f.add(Op(MAP, node, node.outputs, operand_reads, space, dims, emit, node.args, cheap=cheap))
     return True
 
 
@@ -134,16 +134,16 @@ def view(low: Lowering, node: Node) -> bool:
         source = low.copy(source)  # `AsStrided` counts in dense memory
         layout = f.layout(source)
     shown = View(out, source, node)
-    found = low.shown(shown, layout)
-    if found is None and isinstance(node.prim, Reshaping):
+    placement = low.shown(shown, layout)
+    if placement is None and isinstance(node.prim, Reshaping):
         if not is_dense(f.shape(source), layout.strides):
             source = low.copy(source)
             shown = View(out, source, node)
-        found = contiguous(f.shape(out)), f.layout(source).offset
-    if found is None:
+        placement = contiguous(f.shape(out)), f.layout(source).offset
+    if placement is None:
         return False
     f.views[out] = shown
-    f.layouts[out] = Layout(f.layout(source).base, *found)
+    f.layouts[out] = Layout(f.layout(source).base, *placement)
     return True
 
 

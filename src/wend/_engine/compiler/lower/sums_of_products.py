@@ -64,8 +64,8 @@ def join_products(low: Lowering) -> list[Node]:
     A position below is a place in the list of nodes as it was before.
     """
     joining = _Joining(low)
-    for found in joining.sums():
-        joining.join(found)
+    for tree in joining.sums():
+        joining.join(tree)
     if not joining.instead:
         return low.nodes
     return [node for k, own in enumerate(low.nodes) for node in joining.instead.get(k, (own,))]
@@ -85,7 +85,7 @@ class _Joining:
 
     def sums(self) -> list[_Sum]:
         """Return the trees of additions."""
-        found = []
+        trees = []
         inside: set[int] = set()
         for k in reversed(range(len(self.nodes))):
             if k in inside or not self.adds(k):
@@ -102,8 +102,8 @@ class _Joining:
                 else:
                     terms.append(i)
             inside.update(inner)
-            found.append(_Sum(k, inner, terms[::-1]))
-        return found
+            trees.append(_Sum(k, inner, terms[::-1]))
+        return trees
 
     def adds(self, k: int) -> bool:
         """Whether a node adds two tensors of floats of the same shape."""
@@ -182,11 +182,11 @@ class _Joining:
 
     # -- joined products --------------------------------------------------------------------
 
-    def join(self, found: _Sum) -> None:
+    def join(self, tree: _Sum) -> None:
         """Join the products of a sum where it pays."""
         forms: dict[Any, list[_Term]] = {}
         single = []
-        for i in found.terms:
+        for i in tree.terms:
             term = self.product(i)
             if term is None:
                 single.append(i)
@@ -201,17 +201,17 @@ class _Joining:
                 else:
                     single.append(self.nodes[chunk[0].last].outputs[0])
         if joined:
-            self.replace(found, sorted(joined, key=lambda chunk: chunk[-1].last), single)
+            self.replace(tree, sorted(joined, key=lambda chunk: chunk[-1].last), single)
 
-    def replace(self, found: _Sum, joined: list[list[_Term]], single: list[int]) -> None:
+    def replace(self, tree: _Sum, joined: list[list[_Term]], single: list[int]) -> None:
         """Compute a sum from joined products, and from terms that stay."""
-        root = self.nodes[found.root]
-        for at in (found.root, *found.inner):
+        root = self.nodes[tree.root]
+        for at in (tree.root, *tree.inner):
             self.instead[at] = []
         for chunk in joined:
             self.join_chunk(chunk)
         values = [(self.nodes[chunk[-1].last].outputs[0], chunk[-1].last) for chunk in joined]
-        values += [(i, found.root) for i in single]
+        values += [(i, tree.root) for i in single]
         (total, at), *rest = values
         if not rest:  # the product is the sum
             (last,) = self.instead.get(at, (self.nodes[at],))[-1:]
