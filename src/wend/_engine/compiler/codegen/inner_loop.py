@@ -195,22 +195,22 @@ class PhaseCode(Phase):
                 known[key] = self.load(access, c)
         stores = self.nest.stores
         for op, keys in self.operands:
-            made = []
+            values = []
             for c, known in enumerate(vectors):
                 value = self.element(op, c, [known[key] for key in keys])
                 if value is not None:
                     known[op.out] = value
-                    made.append(value)
-            if made and op.out in stores and self.nest.phase[op.out] == self.phase:
-                self.keep(stores[op.out], made)
+                    values.append(value)
+            if values and op.out in stores and self.nest.phase[op.out] == self.phase:
+                self.keep(stores[op.out], values)
 
-    def keep(self, access: Access, made: list[SsaValue]) -> None:
+    def keep(self, access: Access, values: list[SsaValue]) -> None:
         """Store the vectors of a result, side by side."""
         stream = self.streams.get(id(access))
         if stream is not None and self.builders[0].mask is None:
-            self.traffic.store(self, access, made, stream)
+            self.traffic.store(self, access, values, stream)
             return
-        for c, value in enumerate(made):
+        for c, value in enumerate(values):
             self.store(access, value, c)
 
     def element(self, op: Op, c: int, operands: list[SsaValue]) -> SsaValue | None:
@@ -248,28 +248,28 @@ class PhaseCode(Phase):
 
     def places(self, c: int) -> SsaValue:
         """The numbers of the elements of vector `c`, as int64."""
-        found = self._places.get(c)
-        if found is None:
+        numbers = self._places.get(c)
+        if numbers is None:
             b = self.builders[c]
             first = b.spread(self.position(c), dtypes.int64)
             if b.lanes == 1:
-                found = first
+                numbers = first
             else:
                 steps = ", ".join(f"i64 {k}" for k in range(b.lanes))
-                found = b.add(first, SsaValue(f"<{steps}>", dtypes.int64))
-            self._places[c] = found
-        return found
+                numbers = b.add(first, SsaValue(f"<{steps}>", dtypes.int64))
+            self._places[c] = numbers
+        return numbers
 
     def inside(self, shifts: Any, c: int) -> SsaValue:
         """The lanes of vector `c` in which a shifted operand has elements."""
-        found = self._inside.get((shifts, c))
-        if found is not None:
-            return found
+        mask = self._inside.get((shifts, c))
+        if mask is not None:
+            return mask
         b = self.builders[c]
         for axis, first, count in shifts:
             if axis == self.axis and b.lanes > 1 and not self.code.target.masks:
                 here = self._lanes_inside(c, self.code.poly(first), self.code.poly(count))
-                found = here if found is None else b.bitwise_and(found, here)
+                mask = here if mask is None else b.bitwise_and(mask, here)
                 continue
             if axis == self.axis:
                 place = self.places(c)
@@ -279,10 +279,10 @@ class PhaseCode(Phase):
             length = b.spread(self.code.poly(count), dtypes.int64)
             place = b.sub(place, start)
             here = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, length))
-            found = here if found is None else b.bitwise_and(found, here)
-        assert found is not None
-        self._inside[shifts, c] = found
-        return found
+            mask = here if mask is None else b.bitwise_and(mask, here)
+        assert mask is not None
+        self._inside[shifts, c] = mask
+        return mask
 
     def _lanes_inside(self, c: int, first: str, count: str) -> SsaValue:
         """The lanes of vector `c` whose elements are first ... first + count - 1.

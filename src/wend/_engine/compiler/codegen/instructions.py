@@ -128,21 +128,21 @@ class VectorBuilder(Instructions):
         if source.category == FLOAT:
             return self._float_to_float(x, dtype)
         wide = dtype if dtype is dtypes.float64 else dtypes.float32
-        made = self._cast("sitofp" if self._signed(source) else "uitofp", x, wide)
-        return self._rounded(made, dtype)
+        unrounded = self._cast("sitofp" if self._signed(source) else "uitofp", x, wide)
+        return self._rounded(unrounded, dtype)
 
     def _to_int(self, x: SsaValue, dtype: DType) -> SsaValue:
         if x.dtype.category == FLOAT:
             # Beyond int64 the result is the processor's; without `freeze` it could be anything.
             wide = self._cast("fptosi", x, dtypes.int64)
-            found = self._let(f"freeze {self.type_of(dtypes.int64)} {wide.name}", dtypes.int64)
+            integer = self._let(f"freeze {self.type_of(dtypes.int64)} {wide.name}", dtypes.int64)
             if dtype is dtypes.uint64:
                 high = self._let(
                     f"freeze {self.type_of(dtype)} {self._cast('fptoui', x, dtype).name}",
                     dtypes.int64,
                 )
-                found = self.select(self.ge(x, self.constant(2.0**63, x)), high, found)
-            x = found
+                integer = self.select(self.ge(x, self.constant(2.0**63, x)), high, integer)
+            x = integer
         if dtype.itemsize < x.dtype.itemsize:
             return self._cast("trunc", x, dtype)
         if x.dtype.category == INT and dtype.itemsize == x.dtype.itemsize:

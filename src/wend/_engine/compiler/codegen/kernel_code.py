@@ -141,14 +141,14 @@ class KernelCode:
     def inside(self, shifts: Any) -> SsaValue:
         """Whether a shifted operand of a row op has an element at the counters' place."""
         b = self.scalar
-        found = b.number(1, dtypes.bool_)
+        condition = b.number(1, dtypes.bool_)
         for axis, first, count in shifts:
             place = SsaValue(self.counters.get(axis, "0"), dtypes.int64)
             place = b.sub(place, SsaValue(self.poly(first), dtypes.int64))
             length = SsaValue(self.poly(count), dtypes.int64)
-            found = b.bitwise_and(found, b.ge(place, b.number(0, dtypes.int64)))
-            found = b.bitwise_and(found, b.lt(place, length))
-        return found
+            condition = b.bitwise_and(condition, b.ge(place, b.number(0, dtypes.int64)))
+            condition = b.bitwise_and(condition, b.lt(place, length))
+        return condition
 
     def add_to_memory(self, op: Op, value: SsaValue, address: str) -> None:
         """Fold a value into an element in memory."""

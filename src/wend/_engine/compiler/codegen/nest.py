@@ -52,13 +52,13 @@ class NestCode(KernelCode):
         nest = self.nest
         late = nest.late_folds()
         added = [*late, *(op for op in nest.region.ops if op.kind == SCATTER)]
-        given = self.function, self.slots, self.module, self.target
+        context = self.function, self.slots, self.module, self.target
         names = []
         if added:
-            self.module.add("clear", write_clear(added, *given))
+            self.module.add("clear", write_clear(added, *context))
             names.append("clear")
         if late and nest.cut_axes():
-            self.module.add("combine", write_combine(late, *given))
+            self.module.add("combine", write_combine(late, *context))
             names.append("combine")
         return names
 

@@ -47,11 +47,13 @@ class Traffic:
 
     def flag(self, slot: int, least: int) -> str:
         """An i1, computed when the kernel begins: whether a word is at least `least`."""
-        found = self.flags.get(slot)
-        if found is None:
+        condition = self.flags.get(slot)
+        if condition is None:
             word = self.code.word(slot)
-            found = self.flags[slot] = self.code.entry.let(f"icmp uge i64 {word}, {least}", "flag")
-        return found
+            condition = self.flags[slot] = self.code.entry.let(
+                f"icmp uge i64 {word}, {least}", "flag"
+            )
+        return condition
 
     def is_far(self) -> str:
         """An i1: whether the nest goes over more memory than caches hold."""
@@ -94,27 +96,29 @@ class Traffic:
         moving = [
             a for a in self.early.values() if axis and a.row < 0 and a.strides[axis[0]] != ZERO
         ]
-        found: dict[int, list[Access]] = {}
+        accesses: dict[int, list[Access]] = {}
         for k, access in enumerate(reversed(moving)):
-            found.setdefault((self.heavy - k) % nest.phases, []).append(access)
-        return found
+            accesses.setdefault((self.heavy - k) % nest.phases, []).append(access)
+        return accesses
 
     def next_rows(self, phase: Phase) -> list[tuple[Access, str]]:
         """Return the accesses that a phase prefetches of the next row, with their addresses."""
         code, text = self.code, self.code.text
-        found = []
+        accesses = []
         for access in self.asking.get(phase.phase, ()):
             where = code.address(access, phase.around)
             step = code.poly(access.strides[code.nest.outer[-1]])
             where = text.let(f"getelementptr {memory_type(access.dtype)}, ptr {where}, i64 {step}")
-            found.append((access, where))
-        return found
+            accesses.append((access, where))
+        return accesses
 
     def fetch(self, phase: Phase) -> None:
         """Prefetch, some turns ahead, the operands that the phase is the first to read."""
         reads = [(op.out, k) for op in phase.ops for k in range(len(op.reads))]
-        found = [self.ahead[key][1] for key in reads if key in self.ahead]
-        here = [(access, phase.where[id(access)]) for access in found if id(access) in phase.where]
+        accesses = [self.ahead[key][1] for key in reads if key in self.ahead]
+        here = [
+            (access, phase.where[id(access)]) for access in accesses if id(access) in phase.where
+        ]
         self.ask(phase, [pair for pair in here if id(pair[0]) not in self.early], "", AHEAD)
         self.ask(phase, [pair for pair in here if id(pair[0]) in self.early], "long", AHEAD)
         self.ask(phase, phase.following, "short", 0)
@@ -277,7 +281,7 @@ def first_reads(nest: Nest) -> dict[tuple[int, int], tuple[int, Access]]:
 
     Returns (result of an op, operand) -> (the phase that reads it, the access).
     """
-    found: dict[tuple[int, int], tuple[int, Access]] = {}
+    reads: dict[tuple[int, int], tuple[int, Access]] = {}
     seen: set[int] = set()
     for phase in range(nest.phases):
         for op in nest.demanded(phase)[0]:
@@ -287,5 +291,5 @@ def first_reads(nest: Nest) -> dict[tuple[int, int], tuple[int, Access]]:
                     continue
                 if access.strides[nest.inner[-1]] == ONE:
                     seen.add(access.base)
-                    found[op.out, k] = phase, access
-    return found
+                    reads[op.out, k] = phase, access
+    return reads

@@ -46,9 +46,9 @@ def _block(index: Operand, seed: Operand, kind: int) -> _Words:
 
 
 def _operands(b: VectorBuilder, seed: SsaValue, position: SsaValue) -> tuple[Operand, Operand]:
-    for given in (seed, position):
-        if given.dtype is not dtypes.int64:
-            raise TypeError(f"random numbers: seed and position are int64, not {given.dtype}")
+    for operand in (seed, position):
+        if operand.dtype is not dtypes.int64:
+            raise TypeError(f"random numbers: seed and position are int64, not {operand.dtype}")
     return Operand(b, seed), Operand(b, position)
 
 
@@ -207,8 +207,8 @@ def _pairs(b: VectorBuilder, dtype: DType) -> str:
     kind = narrow.type_of(dtype)
     even, odd = (x.to(dtype).value.name for x in (cosine, sine))
     if half == 1:
-        made = text.let(f"insertelement <2 x {kind}> poison, {kind} {even}, i64 0")
-        return text.let(f"insertelement <2 x {kind}> {made}, {kind} {odd}, i64 1")
+        vector = text.let(f"insertelement <2 x {kind}> poison, {kind} {even}, i64 0")
+        return text.let(f"insertelement <2 x {kind}> {vector}, {kind} {odd}, i64 1")
     order = ", ".join(f"i32 {i}, i32 {i + half}" for i in range(half))
     return text.let(f"shufflevector {kind} {even}, {kind} {odd}, <{b.lanes} x i32> <{order}>")
 

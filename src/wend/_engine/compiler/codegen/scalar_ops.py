@@ -34,7 +34,7 @@ def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
         return None
     numbers = [Number(category) for category in prim.categories]
     targets, result = prim.dtypes_of(*prim.arrange(specs, numbers))
-    given = tuple([spec.dtype for spec in specs])
+    operand_dtypes = tuple([spec.dtype for spec in specs])
     n_numbers = len(prim.size_mask)
     plain = not n_numbers and prim.plain_form  # all operands are tensors
 
@@ -47,13 +47,13 @@ def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
             x if t is None or x is None or x.dtype is t else b.convert(x, t)
             for x, t in zip(row, targets, strict=True)
         ]
-        made = prim.emit(b, *cast)
-        return made if made.dtype is result else b.convert(made, result)
+        value = prim.emit(b, *cast)
+        return value if value.dtype is result else b.convert(value, result)
 
-    key = (prim, targets, result, given)
+    key = (prim, targets, result, operand_dtypes)
     possible = _POSSIBLE.get(key)
     if possible is None:
-        possible = _POSSIBLE[key] = _try(prim, emit, given)
+        possible = _POSSIBLE[key] = _try(prim, emit, operand_dtypes)
     return emit if possible else None
 
 
@@ -82,9 +82,9 @@ class _Trial:
         return self.b.number(1, NUMBER_TYPES[category])
 
 
-def _try(prim: Any, emit: Any, given: tuple[DType, ...]) -> bool:
+def _try(prim: Any, emit: Any, operand_dtypes: tuple[DType, ...]) -> bool:
     trial = _Trial(prim)
-    operands = [trial.b.number(1, dtype) for dtype in given]
+    operands = [trial.b.number(1, dtype) for dtype in operand_dtypes]
     try:
         emit(trial, operands)
     except (AttributeError, CompileError, TypeError, NotImplementedError, IndexError):
@@ -149,8 +149,8 @@ class ElementCode:
         shifts = self.nest.nest.shifts[self.op.out, k]
         if self.phase is None:
             return self.nest.inside(shifts)
-        found: Value = self.phase.inside(shifts, self.copy)
-        return found
+        mask: Value = self.phase.inside(shifts, self.copy)
+        return mask
 
     def word(self, k: int) -> str:
         """The k-th run-time number of the op, an int, as the name of an i64."""
@@ -168,8 +168,8 @@ class ElementCode:
         if self.phase is None:
             name: str = self.nest.count(access, self.nest.nest.outer)
             return name
-        found: str | Value = self.phase.count(access, self.copy)
-        return found
+        number: str | Value = self.phase.count(access, self.copy)
+        return number
 
 
 def identity_of(identity: Any, dtype: DType) -> float:
