@@ -214,9 +214,9 @@ def weights_of(visit: Visit, terms: np.ndarray, at: int, places: int) -> tuple[A
     if known is not None and skeleton.tables.decided(_launch.address_of(known[0]), at, places):
         return known[1]  # type: ignore[no-any-return]
     numbers = np.concatenate([terms[skeleton.packed_terms], visit.words[skeleton.packed_places]])
-    found = tuple([weight_of(visit, terms, row) for row in skeleton.packing])
-    skeleton.weights = numbers, found
-    return found
+    entries = tuple([weight_of(visit, terms, row) for row in skeleton.packing])
+    skeleton.weights = numbers, entries
+    return entries
 
 
 def weight_of(visit: Visit, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
@@ -250,10 +250,10 @@ class BlockOwner(Visit):
         self.words = words
         self.asked = asked
 
-    def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
+    def environment(self, frame: Any, values: list[Any], outs: list[Any]) -> dict[int, Any]:
         """Return the arrays of all results by value."""
-        env = dict(zip(self.plan.made, made, strict=True))
-        shown = _launch.show(frame, values, made)
+        env = dict(zip(self.plan.made, outs, strict=True))
+        shown = _launch.show(frame, values, outs)
         env.update(zip([r.value for r in self.plan.shown], shown, strict=True))
         return env
 
@@ -278,15 +278,15 @@ class BlockOwner(Visit):
 
     def host(
         self, frame: Any, op: Op | Handover, values: list[Any], types: list[Any], args: list[Any],
-        made: list[Any], kept: list[Any],
+        outs: list[Any], kept: list[Any],
     ) -> None:  # fmt: skip
         """Run an op's reference rule on arrays, and note the arrays that it makes in the frame."""
         if isinstance(op, Handover):
-            op.run(made)
+            op.run(outs)
             return
         if frame.found is None:
             frame.found = {}
-        arrays = [self.array(frame, read.value, values, made) for read in op.reads]
+        arrays = [self.array(frame, read.value, values, outs) for read in op.reads]
         program = op.node.program
         numbers = [_types.evaluate(e, types, args) for e in op.node.args]
         spent = self.plan.code.spent.get(op.outputs[0])
@@ -308,7 +308,7 @@ class BlockOwner(Visit):
                 frame.table + 8 * self.skeleton.source[out], _launch.address_of(array)
             )
 
-    def array(self, frame: Any, i: int, values: list[Any], made: list[Any]) -> Any:
+    def array(self, frame: Any, i: int, values: list[Any], outs: list[Any]) -> Any:
         """Return the elements of a value as an array."""
         function = self.plan.code.function
         layout = function.layout(i)
@@ -321,7 +321,7 @@ class BlockOwner(Visit):
         if base in frame.found:
             array = frame.found[base]
         elif base in self.plan.out_of_base:
-            array = made[self.plan.out_of_base[base]]
+            array = outs[self.plan.out_of_base[base]]
         elif base in self.skeleton.source:
             array = values[base].buffer
         else:

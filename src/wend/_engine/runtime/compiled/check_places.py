@@ -30,35 +30,35 @@ def check_places_of(skeleton: ArgumentLayout, words: np.ndarray) -> None:
 
 def rounds_of_steps(skeleton: ArgumentLayout) -> dict[int, list[int]]:
     """Return the rounds in which each step runs, counted from the rounds themselves."""
-    found: dict[int, list[int]] = {}
+    rounds: dict[int, list[int]] = {}
     n = step = 0
     while step < len(skeleton.code.steps):
         stretch = skeleton.rounds.get(step)
         if stretch is None:
-            found[step] = [n]
+            rounds[step] = [n]
             n += 1
         else:
             for one in stretch:
                 for k, _ in one:
-                    found.setdefault(k, []).append(n)
+                    rounds.setdefault(k, []).append(n)
                 n += 1
-        step = max(found) + 1
-    return found
+        step = max(rounds) + 1
+    return rounds
 
 
 def rounds_of_blocks(skeleton: ArgumentLayout) -> dict[Any, set[int]]:
     """Return the rounds in which each block is used: blocks of values, and pieces of kernels."""
     code, steps = skeleton.code, rounds_of_steps(skeleton)
-    found: dict[Any, set[int]] = {}
+    rounds: dict[Any, set[int]] = {}
     for k, step in enumerate(code.steps):
         for i in set().union(*memory_of(code.function, step)):
             home = code.homes.get(i, i)
             if home in code.lifetimes:
-                found.setdefault(home, set()).update(steps[k])
+                rounds.setdefault(home, set()).update(steps[k])
     for k, schedule in skeleton.schedules.items():
         for j in range(len(schedule.private)):
-            found.setdefault((k, j), set()).update(steps[k])
+            rounds.setdefault((k, j), set()).update(steps[k])
     for together in skeleton.together:
         for k in together:
-            found.setdefault((together[0], 0), set()).update(steps[k])
-    return found
+            rounds.setdefault((together[0], 0), set()).update(steps[k])
+    return rounds

@@ -94,8 +94,8 @@ class CompiledPlan(FramedPlan):
         self, reference: ReferencePlan, code: CompiledPath, libraries: dict[str, Any]
     ) -> None:
         kernels = [(k, step) for k, step in enumerate(code.steps) if isinstance(step, Kernel)]
-        found = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(kernels)]
-        cutters = [(n, k, step.packable, c) for n, k, step, c in found if c is not None]
+        candidates = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(kernels)]
+        cutters = [(n, k, step.packable, c) for n, k, step, c in candidates if c is not None]
         moving = DynamicOffsets(code, [p for *_, c in cutters for p in c.polys])
         super().__init__(reference, code, libraries, moving)
         self.reference = reference
@@ -226,11 +226,11 @@ class CompiledPlan(FramedPlan):
             oldest = next(iter(self.bound), key)
             self.bound.pop(oldest, None)
             self.native_plan.frames.pop(oldest, None)
-        found = self.bound[key] = self.bind_to(values, args, *key)
+        bound = self.bound[key] = self.bind_to(values, args, *key)
         _BOUND.add(self)
-        if found is not None:
-            self.native_plan.frames[key] = found.frame
-        return found
+        if bound is not None:
+            self.native_plan.frames[key] = bound.frame
+        return bound
 
     def fitted(self, types: list[Any], args: list[Any]) -> tuple[BoundPlan, Any]:
         """Return a bound plan, and the words of its frame for these sizes (see `_launch.fit`).
@@ -316,9 +316,9 @@ class CompiledPlan(FramedPlan):
         frame = frame_of(bound)
         address = _launch.take_arena(frame)
         try:
-            made = _launch.launch(frame, values, [v.type for v in values], args, address, None)
+            outs = _launch.launch(frame, values, [v.type for v in values], args, address, None)
             return (
-                None if made is None else _launch.owner_of(frame).environment(frame, values, made)
+                None if outs is None else _launch.owner_of(frame).environment(frame, values, outs)
             )
         finally:
             frame.arena.free()
@@ -340,9 +340,9 @@ class Sized(Visit):
         several = threads.threads() > 1
         sizer = plan.sizers.get(several)
         if sizer is not None:
-            found = sizer.find(types, args, self.whole)
-            if found is not None:
-                self.skeleton, self.row, self.terms, self.release = found
+            entry = sizer.find(types, args, self.whole)
+            if entry is not None:
+                self.skeleton, self.row, self.terms, self.release = entry
                 self.asked = types, args, self.row, sizer.n
                 return
         self.row = plan.numbers(types, args)
@@ -435,11 +435,11 @@ class BoundPlan(Sized, Bound):
     ) -> None:  # fmt: skip
         """room: the memory to reserve, as a multiple of what these sizes take"""
         sizer = plan.sizers.get(threads.threads() > 1) if room == 1 else None
-        found = None if sizer is None else sizer.bind(plan, types, args, key, sizes)
+        fields = None if sizer is None else sizer.bind(plan, types, args, key, sizes)
         self.types = key
         self.sizes = sizes
         self.fits: dict[bool, Any] = {}  # see `fit`; by whether there are several threads
-        if found is None:
+        if fields is None:
             super().__init__(plan, types, args)
             self.words = self.terms
             self.at = _launch.address_of(self.words)
@@ -450,7 +450,7 @@ class BoundPlan(Sized, Bound):
             self.plan = plan
             (
                 self.skeleton, self.words, self.at, self.asked, self.layouts, self.rest, self.frame,
-            ) = found  # fmt: skip
+            ) = fields  # fmt: skip
         if self.frame is None:
             if self.skeleton.moving:  # the values that moving args have now
                 self.moved = {k: int(args[k]) for k in plan.moving.moves}
@@ -481,21 +481,21 @@ class BoundPlan(Sized, Bound):
         if room > 1:
             sizes = self.words[skeleton.memory_terms]
             self.words[skeleton.memory_terms] = room * sizes
-        found = skeleton.place(self.words, self.at)
+        memory = skeleton.place(self.words, self.at)
         if room > 1:
             self.words[skeleton.memory_terms] = sizes
-        return found
+        return memory
 
     def find_results(self) -> Any:
         """Find the layouts of all results; return the `outs` of `_launch.ArgumentBlock`."""
         plan = self.plan
         row, places = _launch.address_of(self.row), _launch.address_of(plan.gathered)
-        found = _bind.gather(row, places, plan.counts)
-        if found is None:
+        layouts = _bind.gather(row, places, plan.counts)
+        if layouts is None:
             value = self.value
-            found = [tuple([value(p) for p in part]) for part in plan.layouts]
-        self.layouts = found
-        return _bind.outs_of(found, plan.results)
+            layouts = [tuple([value(p) for p in part]) for part in plan.layouts]
+        self.layouts = layouts
+        return _bind.outs_of(layouts, plan.results)
 
 
 class Compilation:
@@ -540,11 +540,11 @@ class Compilation:
         for text, names in texts.items():
             receive = self.receiver(text)
             late = time.perf_counter() >= stop
-            found = None if late else jit.find_module(text, names, self.offer)
-            if found is None:
+            module = None if late else jit.find_module(text, names, self.offer)
+            if module is None:
                 jit.compile_later(text, names, receive, self.offer)
             else:
-                receive(found)
+                receive(module)
 
     def receiver(self, text: str) -> Any:
         """Return the function to which the machine code of a module is handed."""
