@@ -36,3 +36,36 @@ def test_a_doubled_name_is_seen(tmp_path):
     assert doubled(classes(tmp_path, ("core", "runtime"))) == {
         "Node": ["core/x.py:1", "runtime/x.py:1"]
     }
+
+
+#: Participles that say nothing of the value that they name.
+BARE = frozenset({"found", "given", "made"})
+
+
+def is_exempt(path):
+    """Parts of the engine that are to be replaced, and modules whose variables Cython types."""
+    parts = path.relative_to(PACKAGE.parent).parts
+    replaced = {"batching", "fibers"}.intersection(parts) and "runtime" in parts
+    return replaced or (parts[0] == "_engine" and parts[-1].startswith("_"))
+
+
+def bare_names(package):
+    """Places where a variable or a parameter has such a name; fields of classes are no variables."""
+    places = []
+    for path in sorted(package.rglob("*.py")):
+        if is_exempt(path):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        fields = {id(m.target) for body in bodies for m in body if isinstance(m, ast.AnnAssign)}
+        for node in ast.walk(tree):
+            stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            if (stored and node.id in BARE and id(node) not in fields) or (
+                isinstance(node, ast.arg) and node.arg in BARE
+            ):
+                places.append(f"{path.relative_to(package)}:{node.lineno}")
+    return places
+
+
+def test_variables_are_named_by_what_they_are():
+    assert bare_names(PACKAGE.parent) == []
