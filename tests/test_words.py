@@ -50,7 +50,7 @@ def is_exempt(path):
 
 
 def bare_names(package):
-    """Places where a variable or a parameter has such a name; fields of classes are no variables."""
+    """Places where a variable or a parameter, but no field of a class, has such a name."""
     places = []
     for path in sorted(package.rglob("*.py")):
         if is_exempt(path):
