@@ -1,7 +1,6 @@
 """torch.onnx: programs as ONNX models, and ONNX models as modules."""
 
 import importlib
-from typing import Any
 
 from wend.onnx.exporting.export import OnnxExporterError, ONNXProgram, export
 from wend.onnx.exporting.values import UnsupportedOperatorError
@@ -22,7 +21,7 @@ def is_in_onnx_export() -> bool:
     return False
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Names of PyTorch's first exporter; `symbolic_opset9` and its like are one module."""
     module = importlib.import_module("wend.onnx.symbolics")
     if name == "symbolic_helper" or name.startswith("symbolic_opset"):

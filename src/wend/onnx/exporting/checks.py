@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from wend._engine.core.symbolic import DIM, EQ, NE, Expr, substitute
 from wend._engine.transforms.exploring.program import StaticGraph
 from wend._engine.transforms.exploring.sizes import allowed, dims_of
 from wend.onnx.exporting.values import Value
+from wend.onnx.exporting.writer import GraphWriter
 
 __all__ = ["checked", "fixed_and_open"]
 
@@ -57,7 +58,14 @@ def _may_break(op: int, a: Expr, b: Expr, outcome: bool) -> bool:
     return False
 
 
-def checked(scope: Any, values: Sequence[Value]) -> list[Value]:
+class CheckedScope(Protocol):
+    """A graph with conditions without which the graph has no results."""
+
+    writer: GraphWriter
+    checks: list[tuple[Value, str]]
+
+
+def checked(scope: CheckedScope, values: Sequence[Value]) -> list[Value]:
     """The results of a graph, which fails where a check does."""
     if not scope.checks:
         return list(values)

@@ -11,6 +11,7 @@ from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType, bool_, int64
+from wend.onnx.exporting.values import NodeWriter
 
 __all__ = ["MISSING", "Elements"]
 
@@ -66,7 +67,7 @@ MISSING = (
 class Elements:
     """Instructions of `emit` rules, as nodes of the writer `g`."""
 
-    def __init__(self, g: Any) -> None:
+    def __init__(self, g: NodeWriter) -> None:
         self.g = g
 
     def __getattr__(self, name: str) -> Any:

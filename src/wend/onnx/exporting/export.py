@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from wend._engine.base.errors import ArgumentError, NotImplementedInWend
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.transforms.exploring import running
-from wend._engine.transforms.exploring.program import Draw, Fail
+from wend._engine.transforms.exploring.program import Draw, Fail, StaticGraph
 from wend._frontend.autograd.grad_modes import no_grad
 from wend._frontend.static.proof import Refused, close, first_difference
 from wend.export import ExportedProgram
@@ -23,6 +23,10 @@ from wend.nn.modules.container import ModuleDict, ModuleList
 from wend.onnx.exporting.functions import fold_modules
 from wend.onnx.exporting.program import ProgramWriter
 from wend.onnx.exporting.values import UnsupportedOperatorError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 __all__ = ["ONNXProgram", "OnnxExporterError", "export"]
 
@@ -43,7 +47,7 @@ class ONNXProgram:
 
     def __init__(
         self,
-        model: Any,
+        model: ModelProto,
         exported: ExportedProgram,
         report: str,
         compared: list[list[tuple[int, ...]]],
@@ -106,7 +110,7 @@ class ONNXProgram:
 class _Session:
     """Runs a model in onnxruntime."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: ModelProto) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -207,7 +211,9 @@ def _path(destination: str | os.PathLike[str] | IO[bytes], option: str) -> str:
     return os.fspath(destination)
 
 
-def _explored(model: Any, args: Any, kwargs: dict[str, Any], shapes: Any) -> ExportedProgram:
+def _explored(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+) -> ExportedProgram:
     """The program of a model in evaluation mode."""
     if isinstance(model, ExportedProgram):
         return model
@@ -232,7 +238,9 @@ def _kinds(model: Any, chosen: bool | Collection[type]) -> dict[str, tuple[str, 
     }
 
 
-def _argument_names(model: Any, args: Any, kwargs: dict[str, Any], program: Any) -> list[str]:
+def _argument_names(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], program: StaticGraph
+) -> list[str]:
     """A name per tensor among the arguments, by the function's signature."""
     target = getattr(model, "forward", model)
     try:
@@ -253,8 +261,12 @@ def _argument_names(model: Any, args: Any, kwargs: dict[str, Any], program: Any)
 
 
 def _from_axes(
-    model: Any, args: Any, kwargs: dict[str, Any], names: list[str], axes: Mapping[str, Any]
-) -> Any:
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    names: list[str],
+    axes: Mapping[str, Any],
+) -> tuple[dict[int, str], ...]:
     """dynamic_shapes from dynamic_axes."""
     tensors = tree.leaves((args, kwargs))
     if any(not isinstance(x, Tensor) for x in args) or kwargs:
@@ -273,7 +285,7 @@ def _from_axes(
 
 
 def _verify(
-    proto: Any, exported: ExportedProgram, leaves: list[Any]
+    proto: ModelProto, exported: ExportedProgram, leaves: list[Any]
 ) -> list[list[tuple[int, ...]]]:
     """Compare the model with the program at three sizes, 1 included, where onnxruntime is there.
 
@@ -326,7 +338,7 @@ def _verify(
     return shapes
 
 
-def _report(exported: ExportedProgram, writer: ProgramWriter, proto: Any) -> str:
+def _report(exported: ExportedProgram, writer: ProgramWriter, proto: ModelProto) -> str:
     """The assumptions, and errors left out."""
     program = exported.program
     rows = [f"# {program.name}", "", f"{len(proto.graph.node)} nodes, opset {writer.writer.opset}."]

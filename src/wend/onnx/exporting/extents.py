@@ -6,11 +6,12 @@ where a rule asks for it, once per scope: each part is a 1-D tensor of a single 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from wend._engine.base.dtypes import FLOAT, bool_, float64, int64
+from wend._engine.base.dtypes import FLOAT, DType, bool_, float64, int64
 from wend._engine.core.symbolic import (
     ADD,
     ARG,
@@ -36,6 +37,7 @@ from wend._engine.core.symbolic import (
     sym_max,
     sym_min,
 )
+from wend.onnx.exporting.values import NodeWriter, Value
 
 __all__ = ["placed", "write", "write_sizes"]
 
@@ -55,7 +57,7 @@ _NODES = {
 }
 
 
-def placed(expr: Expr, operands: Any, args: Any) -> Any:
+def placed(expr: Expr, operands: Any, args: Sequence[Any]) -> Any:
     """The value of an expression over the dims of operands and over args: a number or a symbol."""
     if type(expr) is not tuple:
         return expr
@@ -73,7 +75,7 @@ def placed(expr: Expr, operands: Any, args: Any) -> Any:
     return sym_max(a, b) if op == MAX else apply_binary(op, a, b)
 
 
-def write_sizes(writer: Any, sizes: list[Any]) -> Any:
+def write_sizes(writer: NodeWriter, sizes: list[Any]) -> Value:
     """Ints and extents as a 1-D tensor of int64."""
     exprs = [expr_of(n) for n in sizes]
     if all(type(e) is not tuple for e in exprs):
@@ -97,7 +99,7 @@ def write_sizes(writer: Any, sizes: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else writer.node("Concat", *parts, axis=0, dtype=int64)
 
 
-def _dims(writer: Any, leaf: int, start: int, end: int) -> Any:
+def _dims(writer: NodeWriter, leaf: int, start: int, end: int) -> Value:
     key = ("dims", leaf, start, end)
     sizes = writer.known(key)
     if sizes is None:
@@ -107,7 +109,7 @@ def _dims(writer: Any, leaf: int, start: int, end: int) -> Any:
     return sizes
 
 
-def write(writer: Any, expr: Expr, is_float: bool) -> Any:
+def write(writer: NodeWriter, expr: Expr, is_float: bool) -> Value:
     """An expression as a 1-D tensor of an element: int64, or float64 if any part is no integer."""
     dtype = float64 if is_float else int64
     if type(expr) is not tuple:
@@ -120,7 +122,7 @@ def write(writer: Any, expr: Expr, is_float: bool) -> Any:
     return value
 
 
-def _written(writer: Any, expr: Expr, dtype: Any) -> Any:
+def _written(writer: NodeWriter, expr: Expr, dtype: DType) -> Value:
     op = expr[0]
     if op == DIM:
         dim = _dims(writer, expr[1], expr[2], expr[2] + 1)
@@ -143,7 +145,7 @@ def _written(writer: Any, expr: Expr, dtype: Any) -> Any:
     return writer.node(_NODES[op], a, b)
 
 
-def _divided(writer: Any, op: int, expr: Expr, a: Any, b: Any) -> Any:
+def _divided(writer: NodeWriter, op: int, expr: Expr, a: Value, b: Value) -> Value:
     """Python's quotient or remainder: ONNX rounds the quotient of integers towards zero."""
     if a.dtype is float64:
         quotient = writer.node("Floor", writer.node("Div", a, b))
@@ -169,7 +171,7 @@ def _not_negative(expr: Expr) -> bool:
     return False
 
 
-def _has_fraction(writer: Any, expr: Expr) -> bool:
+def _has_fraction(writer: NodeWriter, expr: Expr) -> bool:
     """Whether an expression is not of integers alone."""
     if type(expr) is not tuple:
         return type(expr) is float

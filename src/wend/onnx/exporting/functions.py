@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend.onnx.exporting.protos import names_read, renamed
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, ModelProto, NodeProto
 
 __all__ = ["fold_modules"]
 
 Path = tuple[str, ...]
 
 
-def fold_modules(model: Any, kinds: dict[str, tuple[str, str]]) -> None:
+def fold_modules(model: ModelProto, kinds: dict[str, tuple[str, str]]) -> None:
     """Replace the calls of modules in the main graph by calls of functions.
 
     kinds: by dotted path of a module, the domain and name of the function
@@ -42,26 +45,28 @@ class _Folder:
     constants: by name, the nodes of constants; each function has its own
     """
 
-    def __init__(self, model: Any, kinds: dict[Path, tuple[str, str]]) -> None:
+    def __init__(self, model: ModelProto, kinds: dict[Path, tuple[str, str]]) -> None:
         from onnx import helper
 
         self.helper: Any = helper
         self.kinds = kinds
         self.opset = next(e.version for e in model.opset_import if e.domain == "")
         self.constants = {n.output[0]: n for n in model.graph.node if n.op_type == "Constant"}
-        self.functions: list[Any] = [*model.functions]
+        self.functions: list[FunctionProto] = [*model.functions]
         self.names: set[str] = {n.name for n in model.graph.node}
-        self.by_body: dict[Any, Any] = {}
+        self.by_body: dict[tuple[object, ...], FunctionProto] = {}
         self.taken: set[tuple[str, str]] = {(f.domain, f.name) for f in model.functions}
         del model.functions[:]
 
-    def folded(self, nodes: list[Any], below: Path, outputs: Sequence[str]) -> list[Any]:
+    def folded(
+        self, nodes: list[NodeProto], below: Path, outputs: Sequence[str]
+    ) -> list[NodeProto]:
         """The nodes, with a call in place of the nodes of each module below a path.
 
         outputs: the names that are read beside those that nodes read
         """
         paths = dict(zip(map(id, nodes), self.paths(nodes), strict=True))
-        folded_nodes: list[Any] = []
+        folded_nodes: list[NodeProto] = []
         runs = [
             (k, list(run)) for k, run in groupby(nodes, lambda n: self.kind(paths[id(n)], below))
         ]
@@ -77,7 +82,7 @@ class _Folder:
             folded_nodes += [self.call(path, inner, own_outputs)] if own_outputs else inner
         return folded_nodes
 
-    def paths(self, nodes: list[Any]) -> Iterator[Path]:
+    def paths(self, nodes: list[NodeProto]) -> Iterator[Path]:
         """The path of each node; nodes without a name have that of the nodes around."""
         known = [tuple(n.name.split("/")[1:-1]) if "/" in n.name else None for n in nodes]
         for k, path in enumerate(known):
@@ -95,7 +100,7 @@ class _Folder:
                 return path[:n]
         return None
 
-    def call(self, path: Path, nodes: list[Any], outputs: list[str]) -> Any:
+    def call(self, path: Path, nodes: list[NodeProto], outputs: list[str]) -> NodeProto:
         """A node that calls the function of these nodes."""
         own = {name for node in nodes for name in node.output}
         read = [name for name in names_read(nodes) if name and name not in own]
@@ -109,8 +114,8 @@ class _Folder:
         )
 
     def function(
-        self, kind: tuple[str, str], nodes: list[Any], inputs: list[str], outputs: list[str]
-    ) -> Any:
+        self, kind: tuple[str, str], nodes: list[NodeProto], inputs: list[str], outputs: list[str]
+    ) -> FunctionProto:
         """The function with these nodes; one that is there already, if its body is equal."""
         body = []
         new = {name: f"input_{k}" for k, name in enumerate(inputs)}

@@ -7,7 +7,6 @@ are read from outside; a list to which each turn appends is a scan output.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from wend._engine.base.dtypes import bool_, int64
 from wend._engine.core.symbolic import DIM, MAX, make
@@ -15,12 +14,13 @@ from wend._engine.transforms.exploring.carried import Carried, carried
 from wend._engine.transforms.exploring.simplify import asked
 from wend._engine.transforms.exploring.structure import Nested, Repeat
 from wend.onnx.exporting import recurrent
+from wend.onnx.exporting.scopes import Scope, StatementWriter
 from wend.onnx.exporting.values import Value
 
 __all__ = ["write"]
 
 
-def write(w: Any, scope: Any, item: Repeat) -> None:
+def write(w: StatementWriter, scope: Scope, item: Repeat) -> None:
     """The nodes of a loop.
 
     w: the ProgramWriter     scope: the graph around
@@ -43,7 +43,7 @@ def write(w: Any, scope: Any, item: Repeat) -> None:
     _finish(w, scope, item, plan)
 
 
-def _inputs(w: Any, inner: Any, ids: Sequence[int]) -> tuple[Value, Value]:
+def _inputs(w: StatementWriter, inner: Scope, ids: Sequence[int]) -> tuple[Value, Value]:
     """(number of the turn, condition): the inputs of a body, which are followed by the ids."""
     name = w.writer.model.name
     turn = inner.writer.input(name("turn"), int64, ())
@@ -56,7 +56,7 @@ def _inputs(w: Any, inner: Any, ids: Sequence[int]) -> tuple[Value, Value]:
     return turn, goes_on
 
 
-def _write_plain(w: Any, scope: Any, item: Repeat, plan: Carried) -> None:
+def _write_plain(w: StatementWriter, scope: Scope, item: Repeat, plan: Carried) -> None:
     """A Loop that is left by the question alone."""
     moving = plan.moving
     for p, first in plan.first.items():
@@ -100,7 +100,7 @@ def _write_plain(w: Any, scope: Any, item: Repeat, plan: Carried) -> None:
         _take_list(w, scope, item, k, value)
 
 
-def _take_list(w: Any, scope: Any, item: Repeat, k: int, rows: Value) -> None:
+def _take_list(w: StatementWriter, scope: Scope, item: Repeat, k: int, rows: Value) -> None:
     """Note a list after a loop: the items from before, and the rows of all turns."""
     first, i = w.program.info[item.start[k]], item.outputs[k]
     if first.extents[0] != 0:
@@ -109,7 +109,7 @@ def _take_list(w: Any, scope: Any, item: Repeat, k: int, rows: Value) -> None:
     scope.values[i] = w.named(scope, i, rows)
 
 
-def _finish(w: Any, scope: Any, item: Repeat, plan: Carried) -> None:
+def _finish(w: StatementWriter, scope: Scope, item: Repeat, plan: Carried) -> None:
     """Note the last values of the params that a loop does not carry."""
     w.stays.update(plan.first)
     for k in plan.same:
@@ -121,7 +121,7 @@ def _finish(w: Any, scope: Any, item: Repeat, plan: Carried) -> None:
         scope.values[item.outputs[k]] = scope.values[item.outputs[twin]]
 
 
-def _asked(w: Any, scope: Any, item: Repeat, values: Sequence[int]) -> Value:
+def _asked(w: StatementWriter, scope: Scope, item: Repeat, values: Sequence[int]) -> Value:
     """Whether a loop goes on, with these values of the params."""
     assert item.question is not None
     asking = type(scope)(scope.writer, scope.values)
@@ -135,7 +135,7 @@ def _asked(w: Any, scope: Any, item: Repeat, values: Sequence[int]) -> Value:
     return condition
 
 
-def _write_left_inside(w: Any, scope: Any, item: Repeat) -> None:
+def _write_left_inside(w: StatementWriter, scope: Scope, item: Repeat) -> None:
     """A Loop whose body says where the program goes on, and with which values."""
     assert item.outcome is not None
     start = [w.value(scope, i) for i in item.start]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wend._engine.base.dtypes import bool_, float64, int64
+from wend._engine.base.dtypes import DType, bool_, float64, int64
 from wend._engine.core import _hot
 from wend._engine.core.symbolic import (
     ARG,
@@ -54,8 +54,12 @@ from wend._engine.transforms.exploring.structure import (
 )
 from wend._engine.transforms.exploring.turns import rolled
 from wend.onnx.exporting import checks, loops
+from wend.onnx.exporting.scopes import Scope
 from wend.onnx.exporting.values import Value
 from wend.onnx.exporting.writer import GraphWriter
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto
 
 __all__ = ["ProgramWriter"]
 
@@ -69,23 +73,6 @@ _COMPARISONS = {
 }
 _NESTED = (Bind, Branch, Check, Repeat)
 _NUMBERS = (bool_, int64, float64, float64)  # dtypes of numbers, by category
-
-
-class Scope:
-    """A graph of the model, and the meaning of the program's ids there.
-
-    values: id -> Value of a tensor; of a number, the 0-d tensor
-    checks: conditions without which the graph has no results, with the reasons
-    """
-
-    def __init__(self, writer: GraphWriter, values: dict[int, Value]) -> None:
-        self.writer = writer
-        self.values = dict(values)
-        self.checks: list[tuple[Value, str]] = []
-
-    def inner(self) -> Scope:
-        """A graph inside this graph."""
-        return Scope(self.writer.subgraph(), self.values)
 
 
 class ProgramWriter:
@@ -112,7 +99,7 @@ class ProgramWriter:
         self.dims = dims
         self.numbers: dict[int, Any] = {}  # by id(), the SymInt or SymNumber of a 0-d tensor
         self.captured = {c.id: c for c in program.captured}
-        self.initializers: dict[Any, Value] = {}
+        self.initializers: dict[int | str, Value] = {}
         self.made = {
             i: x for x in items_of(self.region) if not isinstance(x, _NESTED) for i in made_by(x)
         }
@@ -127,7 +114,7 @@ class ProgramWriter:
         self.outputs += [f"output_{k}" for k in range(len(outputs), self.n_outputs)]
         self.writer.model.taken.update(names, self.outputs, (c.name for c in program.captured))
 
-    def model(self) -> Any:
+    def model(self) -> ModelProto:
         """The ModelProto."""
         scope = Scope(self.writer, {})
         fixed, guards = checks.fixed_and_open(self.program)
@@ -161,7 +148,7 @@ class ProgramWriter:
         """The number of results, without new values of buffers."""
         return self.n_outputs - len(writes_of(self.program))
 
-    def name_dims(self, model: Any) -> None:
+    def name_dims(self, model: ModelProto) -> None:
         """Give free dims of inputs the names that the caller wants."""
         place = {number: k for k, number in enumerate(self.program.inputs)}
         new = {}
@@ -193,7 +180,7 @@ class ProgramWriter:
             self.initializers[i] = known
         return known
 
-    def initializer(self, name: str, array: Any) -> Value:
+    def initializer(self, name: str, array: np.ndarray[Any, Any]) -> Value:
         """A tensor made of parameters, under a name of its own."""
         known = self.initializers.get(name)
         if known is None:
@@ -253,7 +240,7 @@ class ProgramWriter:
             self.numbers[-id(value)] = value  # so that the id stays taken
         return number
 
-    def tensor_of(self, scope: Scope, expr: Expr, dtype: Any) -> Value:
+    def tensor_of(self, scope: Scope, expr: Expr, dtype: DType) -> Value:
         """An expression as a 0-d tensor."""
         category = min(dtype.category, 2)
         return scope.writer.number(self.number(scope, expr, category), dtype)
@@ -379,13 +366,18 @@ class ProgramWriter:
             output_ids.append(outcome.selector[1])
         return output_ids
 
-    def dtype(self, i: int) -> Any:
+    def dtype(self, i: int) -> DType:
         """The element type of an id."""
         info = self.program.info[i]
         return _NUMBERS[info.dtype] if info.extents is None else info.dtype
 
     def outputs_of(
-        self, scope: Scope, op: str, inputs: list[Any], dtypes: list[Any], **attributes: Any
+        self,
+        scope: Scope,
+        op: str,
+        inputs: Sequence[Value | None],
+        dtypes: Sequence[DType],
+        **attributes: Any,
     ) -> list[Value]:
         """The results of a node, in these element types."""
         count = len(dtypes)
@@ -418,11 +410,11 @@ class ProgramWriter:
             return self.writer.constant(0, self.dtype(i))
         return self.writer.constant(np.zeros([1] * len(info.extents)), info.dtype)
 
-    def graph(self, scope: Scope, inner: Outcome, outer: Outcome, name: str) -> Any:
+    def graph(self, scope: Scope, inner: Outcome, outer: Outcome, name: str) -> GraphProto:
         """The graph of a region."""
         return self.closed(scope, self.results(scope, inner, outer), name)
 
-    def closed(self, scope: Scope, values: list[Value], name: str) -> Any:
+    def closed(self, scope: Scope, values: list[Value], name: str) -> GraphProto:
         """A graph with these results, of any sizes."""
         named = self.writer.model.name
         results = []

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, MutableSequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import DType
-from wend._engine.core.symbolic import DIM, expr_of
+from wend._engine.core.symbolic import DIM, Expr, expr_of
+from wend.onnx.exporting.values import Value
 from wend.version import __version__
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 __all__ = ["Protos", "renamed", "used_nodes"]
 
@@ -36,35 +41,45 @@ class Protos:
         return int(getattr(self.onnx.TensorProto, name or dtype.name.upper()))
 
     def node(
-        self, op: str, inputs: list[str], outputs: list[str], domain: str, attributes: Any
-    ) -> Any:
+        self,
+        op: str,
+        inputs: list[str],
+        outputs: list[str],
+        domain: str,
+        attributes: dict[str, Any],
+    ) -> NodeProto:
         """A NodeProto."""
         present_attributes = {key: value for key, value in attributes.items() if value is not None}
         return self.helper.make_node(op, inputs, outputs, domain=domain, **present_attributes)
 
-    def tensor(self, name: str, array: Any, dtype: DType) -> Any:
+    def tensor(self, name: str, array: np.ndarray[Any, Any], dtype: DType) -> TensorProto:
         """A TensorProto."""
         dense = np.ascontiguousarray(array).reshape(array.shape)
         return self.helper.make_tensor(
             name, self.code(dtype), list(array.shape), dense.tobytes(), raw=True
         )
 
-    def info(self, name: str, value: Any) -> Any:
+    def info(self, name: str, value: Value) -> ValueInfoProto:
         """Name, type and shape of an input or output; an extent that is a dim has a name."""
-        shape: Any = None
+        shape: list[int | str | None] | None = None
         if value.shape is not None:
             shape = [self._dim(expr_of(n)) for n in value.shape]
         return self.helper.make_tensor_value_info(name, self.code(value.dtype), shape)
 
     @staticmethod
-    def _dim(expr: Any) -> Any:
+    def _dim(expr: Expr) -> int | str | None:
         if type(expr) is not tuple:
             return expr
         return f"d{expr[1]}_{expr[2]}" if expr[0] == DIM else None
 
     def graph(
-        self, name: str, nodes: list[Any], inputs: list[Any], outputs: list[Any], tensors: list[Any]
-    ) -> Any:
+        self,
+        name: str,
+        nodes: list[NodeProto],
+        inputs: list[ValueInfoProto],
+        outputs: list[ValueInfoProto],
+        tensors: list[TensorProto],
+    ) -> GraphProto:
         """A GraphProto, without tensors that no node reads."""
         read = {*names_read(nodes), *(info.name for info in outputs)}
         kept = [tensor for tensor in tensors if tensor.name in read]
@@ -76,14 +91,16 @@ class Protos:
         name: str,
         inputs: list[str],
         outputs: list[str],
-        nodes: list[Any],
+        nodes: list[NodeProto],
         opset: int,
-    ) -> Any:
+    ) -> FunctionProto:
         """A FunctionProto."""
         imports = [self.helper.make_opsetid("", opset), self.helper.make_opsetid(domain, 1)]
         return self.helper.make_function(domain, name, inputs, outputs, nodes, imports)
 
-    def model(self, graph: Any, opset: int, domain: str, functions: list[Any]) -> Any:
+    def model(
+        self, graph: GraphProto, opset: int, domain: str, functions: list[FunctionProto]
+    ) -> ModelProto:
         """A ModelProto."""
         imports = [self.helper.make_opsetid("", opset)]
         if functions:
@@ -98,7 +115,7 @@ class Protos:
         )
 
 
-def names_read(nodes: Any) -> dict[str, None]:
+def names_read(nodes: Iterable[NodeProto]) -> dict[str, None]:
     """The names that nodes read, in order, those in graphs inside nodes included."""
     names: dict[str, None] = {}
     for node in nodes:
@@ -110,7 +127,7 @@ def names_read(nodes: Any) -> dict[str, None]:
     return names
 
 
-def used_nodes(nodes: list[Any], outputs: list[str]) -> list[Any]:
+def used_nodes(nodes: list[NodeProto], outputs: list[str]) -> list[NodeProto]:
     """The nodes that the outputs depend on, in order."""
     needed = set(outputs)
     kept = []
@@ -122,7 +139,7 @@ def used_nodes(nodes: list[Any], outputs: list[str]) -> list[Any]:
     return kept
 
 
-def renamed(nodes: list[Any], new: dict[str, str]) -> list[Any]:
+def renamed(nodes: list[NodeProto], new: dict[str, str]) -> list[NodeProto]:
     """The nodes, with names exchanged, in graphs inside nodes too."""
     if new:
         for node in nodes:
@@ -136,7 +153,7 @@ def renamed(nodes: list[Any], new: dict[str, str]) -> list[Any]:
     return nodes
 
 
-def _rename(names: Any, new: dict[str, str]) -> None:
+def _rename(names: MutableSequence[str], new: dict[str, str]) -> None:
     for i, name in enumerate(names):
         if name in new:
             names[i] = new[name]

@@ -8,6 +8,7 @@ loops stay Loop nodes: projections, masks, several cells in a turn, elements oth
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +20,12 @@ from wend._engine.transforms.exploring.carried import Carried
 from wend._engine.transforms.exploring.program import Apply, Compute
 from wend._engine.transforms.exploring.running import apply
 from wend._engine.transforms.exploring.structure import Repeat
+from wend.onnx.exporting.scopes import Scope, StatementWriter
 from wend.onnx.exporting.values import Value
 
 __all__ = ["layer_of", "write"]
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,9 @@ class Layer:
     name: str
 
 
-def write(w: Any, scope: Any, item: Repeat, layer: Layer) -> tuple[Value, list[Value]]:
+def write(
+    w: StatementWriter, scope: Scope, item: Repeat, layer: Layer
+) -> tuple[Value, list[Value]]:
     """The node of a layer: (the outputs of the turns, the last states)."""
     writer = scope.writer
     x = w.value(scope, layer.sequence)
@@ -78,7 +84,7 @@ def write(w: Any, scope: Any, item: Repeat, layer: Layer) -> tuple[Value, list[V
         **dict(layer.kind.attributes),
     )
     shape = (x.shape[1], layer.weights[1].shape[1])
-    rows = Value(y.name, y.dtype, (x.shape[0], 1, *shape))
+    rows: Any = Value(y.name, y.dtype, (x.shape[0], 1, *shape))
     rows = writer.with_axes("Squeeze", rows, (1,), (x.shape[0], *shape))
     if layer.reverse:  # the loop has made the last row first
         rows = writer.shaped(writer.slice(rows, 0, -1, -(2**63), -1), rows.shape)
@@ -89,7 +95,7 @@ def write(w: Any, scope: Any, item: Repeat, layer: Layer) -> tuple[Value, list[V
     return rows, ends
 
 
-def layer_of(w: Any, item: Repeat, plan: Carried) -> Layer | None:
+def layer_of(w: StatementWriter, item: Repeat, plan: Carried) -> Layer | None:
     """The loop as a layer, or None."""
     joins = {id(join) for join, _ in plan.lists.values()}
     items = [x for x in item.body.items if not isinstance(x, Compute) and id(x) not in joins]
@@ -119,7 +125,7 @@ def layer_of(w: Any, item: Repeat, plan: Carried) -> Layer | None:
 
 
 def _of_sequence(
-    w: Any,
+    w: StatementWriter,
     item: Repeat,
     plan: Carried,
     part: Apply,
@@ -157,7 +163,7 @@ def _of_sequence(
     return Layer(kind, source, dim, reverse, places, arrays, name)
 
 
-def _flat(values: Any) -> list[Any]:
+def _flat(values: Iterable[Any]) -> list[Any]:
     """Operands, those of lists too."""
     operands: list[Any] = []
     for x in values:
@@ -176,13 +182,13 @@ def _order(place: Expr, counts: set[int], bound: Expr) -> bool | None:
     return True if backward and place[2][0] == ARG and place[2][1] in counts else None
 
 
-def _named(w: Any, weights: list[Any]) -> str:
+def _named(w: StatementWriter, weights: list[Any]) -> str:
     """The name of the first weight, if that is a parameter."""
     captured = w.captured.get(weights[0])
     return captured.name if captured is not None else w.writer.model.name("weight")
 
 
-def _folded(w: Any, i: int) -> Any:
+def _folded(w: StatementWriter, i: int) -> Array | None:
     """The array of an id that follows from tensors from outside alone; else None."""
     env: dict[int, Any] = {}
     waiting = [w.meant(i)]
@@ -207,12 +213,12 @@ def _folded(w: Any, i: int) -> Any:
     return np.asarray(_hot.ensure(_hot.refreshed(env[w.meant(i)])))
 
 
-def _initializers(w: Any, layer: Layer) -> list[Value | None]:
+def _initializers(w: StatementWriter, layer: Layer) -> list[Value | None]:
     """W, R and B of a layer."""
     w_ih, w_hh, b_ih, b_hh = layer.weights
     order = layer.kind.gates
 
-    def of_onnx(array: Any) -> Any:
+    def of_onnx(array: Array) -> Array:
         parts = np.split(array, len(order))
         return np.concatenate([parts[k] for k in order])[None]
 
@@ -228,7 +234,7 @@ def _initializers(w: Any, layer: Layer) -> list[Value | None]:
     return [*initializers, w.initializer(f"{name}_B", np.concatenate(both, 1))]
 
 
-def _start(w: Any, scope: Any, i: int) -> Value | None:
+def _start(w: StatementWriter, scope: Scope, i: int) -> Value | None:
     """The first value of a state as (1, batch, hidden); None for zeros."""
     producer = w.made.get(w.meant(i))
     if isinstance(producer, Apply) and producer.prim.name == "select" and producer.prim.dim == 0:
@@ -237,7 +243,7 @@ def _start(w: Any, scope: Any, i: int) -> Value | None:
         if _is_zero(source):
             return None
         if producer.args[0] == 0 and w.program.info[whole].extents[0] == 1:
-            return w.value(scope, whole)  # type: ignore[no-any-return]
+            return w.value(scope, whole)
     if _is_zero(producer):
         return None
     state = w.value(scope, i)
@@ -246,6 +252,6 @@ def _start(w: Any, scope: Any, i: int) -> Value | None:
     )
 
 
-def _is_zero(producer: Any) -> bool:
+def _is_zero(producer: object) -> bool:
     """Whether an op makes a tensor of zeros."""
     return isinstance(producer, Apply) and producer.prim.name == "full" and producer.args[-1] == 0

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType, int64
+from wend._engine.core._types import Program
+from wend._engine.core.kinds import Size
+from wend._engine.core.primitive import Primitive
 from wend._engine.core.symbolic import (
     ARG,
     DIM,
@@ -34,6 +37,9 @@ from wend.onnx.exporting.elements import Elements
 from wend.onnx.exporting.kernels import computed_in
 from wend.onnx.exporting.protos import Protos, names_read, renamed, used_nodes
 from wend.onnx.exporting.values import UnsupportedOperatorError, Value
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 __all__ = ["OPSETS", "GraphWriter"]
 
@@ -62,7 +68,7 @@ class Model:
         self.guards = Guards()
         self.names = 0
         self.taken: set[str] = set()
-        self.functions: list[Any] = []
+        self.functions: list[FunctionProto] = []
 
     def name(self, stem: str) -> str:
         """A name that nothing in the model has."""
@@ -97,13 +103,15 @@ class GraphWriter:
         self.model: Model = Model(opset) if outer is None else outer.model
         self.home: GraphWriter = self if outer is None else outer.home  # where constants are kept
         self.inputs: list[Value] = []
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []  # nodes: an importer would take initializers for weights
-        self.initializers: dict[str, Any] = {}
+        self.nodes: list[NodeProto] = []
+        self.constants: list[
+            NodeProto
+        ] = []  # nodes: an importer would take initializers for weights
+        self.initializers: dict[str, TensorProto] = {}
         self.function_name: str | None = None
-        self.out: list[Any] = []  # Specs of the results of the op whose rule runs
+        self.out: list[Spec] = []  # Specs of the results of the op whose rule runs
         self.op_name = ""
-        self._known: dict[Any, Value] = {}
+        self._known: dict[tuple[object, ...], Value] = {}
 
     @property
     def opset(self) -> int:
@@ -129,7 +137,9 @@ class GraphWriter:
             body.input(self.model.name("x"), value.dtype, value.shape or (), value.shape)
         return body
 
-    def input(self, name: str, dtype: DType, shape: Sequence[Any], symbolic: Any = None) -> Value:
+    def input(
+        self, name: str, dtype: DType, shape: Sequence[Any], symbolic: Sequence[Any] | None = None
+    ) -> Value:
         """An input of this scope.
 
         shape: example extents     symbolic: the axes whose extents are not fixed, or None for none;
@@ -148,7 +158,7 @@ class GraphWriter:
         self.inputs.append(value)
         return value
 
-    def initializer(self, name: str, array: Any) -> Value:
+    def initializer(self, name: str, array: np.ndarray[Any, Any]) -> Value:
         """A tensor that the model carries: a parameter or a buffer."""
         dtype = dtypes.from_numpy(array.dtype)
         self.home.initializers[name] = self.model.protos.tensor(name, array, dtype)
@@ -172,7 +182,7 @@ class GraphWriter:
     # -- applied ops ------------------------------------------------------------------------
 
     def emit(
-        self, prim: Any, program: Any, operands: Sequence[Value], args: Sequence[Any] = ()
+        self, prim: Primitive, program: Program, operands: Sequence[Value], args: Sequence[Any] = ()
     ) -> list[Value]:
         """Write an applied op; its results.
 
@@ -212,7 +222,7 @@ class GraphWriter:
         return [values[i] for i in graph.outputs]
 
     @staticmethod
-    def _checked(prim: Any, value: Value, out: Any) -> Value:
+    def _checked(prim: Primitive, value: Value, out: Spec) -> Value:
         if value.dtype is not out.dtype:
             raise TypeError(f"{prim!r}: the ONNX rule gave {value.dtype} instead of {out.dtype}")
         return Value(value.name, value.dtype, tuple(out.shape))
@@ -343,11 +353,11 @@ class GraphWriter:
         """Ints and extents as a 1-D tensor of int64."""
         return extents.write_sizes(self, list(sizes))  # type: ignore[no-any-return]
 
-    def size(self, n: Any) -> Value:
+    def size(self, n: Size) -> Value:
         """An int or an extent as a 0-d tensor of int64."""
         return self.number(n, int64)
 
-    def fixed(self, n: Any) -> int | None:
+    def fixed(self, n: Size) -> int | None:
         """The value of an int, or of an extent that is the same for all sizes; else None.
 
         Extents are sums, products, quotients and bounds of dims: those that agree at many sizes
@@ -446,12 +456,12 @@ class GraphWriter:
         ]
         return self.shaped(self.node("Expand", x, self.sizes(target)), wanted)
 
-    def arange(self, count: Any) -> Value:
+    def arange(self, count: Size) -> Value:
         """0, 1, ... count - 1 as int64."""
         value = self.node("Range", self.size(0), self.size(count), self.size(1))
         return self.shaped(value, (count,))
 
-    def slice(self, x: Value, dim: int, start: Any, end: Any, step: Any) -> Value:
+    def slice(self, x: Value, dim: int, start: Any, end: Any, step: Size) -> Value:
         """start:end:step along a dim, with Python's meaning; None for the ends."""
         whole = (start, end, step) == (-1, -(2**63), -1)
         before = self.known(("turned", x.name, dim)) if whole else None
@@ -481,7 +491,9 @@ class GraphWriter:
         value = self.raw_node("ScatterElements", operands, wide, axis=dim, reduction=how)
         return self.shaped(self.cast(value, x.dtype), x.shape or ())
 
-    def scan(self, step: Any, start: Value, sequences: Sequence[Value], dim: int) -> Value:
+    def scan(
+        self, step: Callable[..., Value], start: Value, sequences: Sequence[Value], dim: int
+    ) -> Value:
         """y[i] = step(scope, y[i - 1], x[i], ...) along a dim, from `start`."""
         body = self.subgraph()
         name = self.model.name
@@ -512,7 +524,7 @@ class GraphWriter:
         assert x.shape is not None
         return (*x.shape[:dim], *x.shape[dim + 1 :])
 
-    def known(self, key: Any) -> Value | None:
+    def known(self, key: tuple[object, ...]) -> Value | None:
         """The value that this scope, or a scope around, has remembered under a key."""
         scope: GraphWriter | None = self
         while scope is not None:
@@ -522,13 +534,13 @@ class GraphWriter:
             scope = scope.outer
         return None
 
-    def remember(self, key: Any, value: Value) -> None:
+    def remember(self, key: tuple[object, ...], value: Value) -> None:
         """Keep a value for `known`."""
         self._known[key] = value
 
     # -- the finished text ------------------------------------------------------------------
 
-    def graph(self, outputs: Sequence[tuple[str, Value]], name: str = "graph") -> Any:
+    def graph(self, outputs: Sequence[tuple[str, Value]], name: str = "graph") -> GraphProto:
         """The scope as a GraphProto, with these results under these names."""
         nodes, names = self._closed(outputs)
         protos = self.model.protos
@@ -538,7 +550,7 @@ class GraphWriter:
         inputs = [protos.info(value.name, value) for value in self.inputs]
         return protos.graph(name, nodes, inputs, results, list(self.initializers.values()))
 
-    def _closed(self, outputs: Sequence[tuple[str, Value]]) -> tuple[list[Any], list[str]]:
+    def _closed(self, outputs: Sequence[tuple[str, Value]]) -> tuple[list[NodeProto], list[str]]:
         """(nodes that the outputs depend on, names of the outputs), renamed as asked."""
         own = {name for node in (*self.constants, *self.nodes) for name in node.output}
         new: dict[str, str] = {}
@@ -586,7 +598,7 @@ class GraphWriter:
             for y, r in zip(outputs, function.results, strict=True)
         ]
 
-    def finish(self, outputs: Sequence[tuple[str, Value]], name: str = "main_graph") -> Any:
+    def finish(self, outputs: Sequence[tuple[str, Value]], name: str = "main_graph") -> ModelProto:
         """The whole model, as a ModelProto."""
         assert self.outer is None and self.function_name is None, "only the main graph is a model"
         graph = self.graph(outputs, name)

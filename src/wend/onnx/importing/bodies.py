@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wend._engine.base.errors import NotImplementedInWend
 from wend.onnx.importing.protos import parsed_function
+from wend.onnx.importing.registry import OpNode
 from wend.onnx.importing.types import element_of, is_tensor
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, NodeProto
+
+
+class Runnable(Protocol):
+    """The graph of a function, as bodies run the graph."""
+
+    inputs: list[str]
+
+    def run(self, arguments: Iterable[Any], outer: Any, store: dict[str, Any]) -> list[Any]:
+        """The outputs."""
+
+
+class FunctionReader(Protocol):
+    """The importer, as bodies ask the importer for graphs."""
+
+    def function(
+        self, proto: FunctionProto, attributes: dict[str, Any], opsets: dict[str, int]
+    ) -> Runnable:
+        """The body of a function, for the attributes of a call."""
+
+    def check_known(self) -> None:
+        """Raises NotImplementedInWend that names all ops without a handler."""
 
 
 class Body:
@@ -14,10 +40,10 @@ class Body:
 
     aware = True
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Runnable) -> None:
         self.graph = graph
 
-    def __call__(self, node: Any, *inputs: Any) -> tuple[Any, ...]:
+    def __call__(self, node: OpNode, *inputs: Any) -> tuple[Any, ...]:
         absent = (None,) * (len(self.graph.inputs) - len(inputs))
         return tuple(self.graph.run((*inputs, *absent), None, {}))
 
@@ -27,16 +53,16 @@ class TypedBody:
 
     aware = True
 
-    def __init__(self, importer: Any, schema: Any, proto: Any, *rest: Any) -> None:
+    def __init__(self, importer: FunctionReader, schema: Any, proto: NodeProto, *rest: Any) -> None:
         self.importer, self.schema, self.proto = importer, schema, proto
         self.version, self.given, self.opsets = rest
         self.bodies: dict[Any, Body] = {}
 
-    def __call__(self, node: Any, *inputs: Any) -> tuple[Any, ...]:
+    def __call__(self, node: OpNode, *inputs: Any) -> tuple[Any, ...]:
         return typed_body(self, node, inputs)(node, *inputs)
 
 
-def typed_body(body: TypedBody, node: Any, inputs: tuple[Any, ...]) -> Body:
+def typed_body(body: TypedBody, node: OpNode, inputs: tuple[Any, ...]) -> Body:
     """The body for the element types and ranks of the inputs, made once for each."""
     key = tuple((element_of(x), len(x.shape)) if is_tensor(x) else None for x in inputs)
     if key not in body.bodies:

@@ -6,18 +6,19 @@ from typing import Any
 
 from wend._engine.base.errors import NotImplementedInWend
 from wend.onnx.importing.protos import schema_of
+from wend.onnx.importing.registry import Handler, OpNode
 from wend.onnx.importing.types import Carried, plain, with_element
 
 _WRAPPED = {4: 16, 12: 32, 21: 4, 25: 2}  # unsigned types with a wider carrier: number of bits
 
 
-def aware(handler: Any) -> Any:
+def aware(handler: Any) -> Handler:
     """Mark a handler that takes `Carried` values itself."""
     handler.aware = True
     return handler
 
 
-def call_with_carried(node: Any, arguments: list[Any]) -> Any:
+def call_with_carried(node: OpNode, arguments: list[Any]) -> Any:
     """The results of a node some of whose inputs have element types that Wend lacks."""
     handler = node.handler
     if getattr(handler, "aware", False):

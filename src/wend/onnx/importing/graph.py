@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from wend._engine.base.errors import FormatError, NotImplementedInWend, WendError
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.bodies import Body, TypedBody
 from wend.onnx.importing.carried import call_with_carried
 from wend.onnx.importing.protos import (
@@ -30,6 +32,9 @@ from wend.onnx.importing.types import (
     sparse_value,
     tensor_value,
 )
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 _SPECIAL = frozenset((Carried, Text))  # values that are no tensors
 #: Errors that handlers raise, unaware, for nodes that the schema allows and no rule refuses.
@@ -109,7 +114,7 @@ class Node:
         for name in self.drops:
             scope.values.pop(name, None)
 
-    def run_on_text(self, arguments: list[Any]) -> Any:
+    def run_on_text(self, arguments: list[Any]) -> object:
         """The results for strings. Raises NotImplementedInWend if the op takes none here."""
         passes_on = getattr(self.handler, "aware", False) and self.op_type.startswith("Sequence")
         if passes_on or isinstance(self.handler, Body | TypedBody):
@@ -136,7 +141,9 @@ class Graph:
     kinds: list[Expected]  # the declared types of the outputs
     leaves: set[str]  # the values by which a Gradient node of the graph differentiates
 
-    def run(self, arguments: Any, outer: Scope | None, store: dict[str, Any]) -> list[Any]:
+    def run(
+        self, arguments: Iterable[Any], outer: Scope | None, store: dict[str, Any]
+    ) -> list[Any]:
         """The outputs; `outer` holds the values of the graph around."""
         scope = Scope(outer, store)
         scope.values.update(self.constants)
@@ -159,7 +166,7 @@ class Graph:
 class Importer:
     """Knowledge gathered while the graphs of a file are read."""
 
-    def __init__(self, model: Any, folder: str | None) -> None:
+    def __init__(self, model: ModelProto, folder: str | None) -> None:
         self.folder = folder
         self.opsets = opsets_of(model.opset_import)
         self.functions = {(own_domain(f.domain), f.name, f.overload): f for f in model.functions}
@@ -168,7 +175,7 @@ class Importer:
         self.unknown: list[str] = []
         self.active: list[Any] = []  # the functions and graphs being read
 
-    def enter(self, what: Any) -> None:
+    def enter(self, what: object) -> None:
         """Raises FormatError for a function inside itself, and for nesting beyond reason."""
         if what in self.active:
             functions = [name for name in (*self.active, what) if isinstance(name, tuple)]
@@ -187,7 +194,7 @@ class Importer:
             self.unknown = []
             raise NotImplementedInWend(f"onnx.load: no handler for {ops}; the first is {first}")
 
-    def keep(self, name: str, value: Any) -> str:
+    def keep(self, name: str, value: Tensor | Carried | Text) -> str:
         """A key of the store for an initializer; the tensor's name unless that is taken."""
         key, number = name, 2
         while key in self.store:
@@ -195,7 +202,7 @@ class Importer:
         self.store[key] = value
         return key
 
-    def graph(self, proto: Any, known: frozenset[str], context: Context) -> Graph:
+    def graph(self, proto: GraphProto, known: frozenset[str], context: Context) -> Graph:
         """A graph whose nodes may use the names in `known` of the graphs around."""
         self.enter(len(self.active))
         names = [
@@ -219,7 +226,9 @@ class Importer:
             proto.name, inputs, outputs, initial, constants, nodes, kinds, leaves_of(nodes)
         )
 
-    def function(self, proto: Any, attributes: dict[str, Any], opsets: dict[str, int]) -> Graph:
+    def function(
+        self, proto: FunctionProto, attributes: dict[str, Any], opsets: dict[str, int]
+    ) -> Graph:
         """The body of a function, for the attributes of a call."""
         name = (proto.domain, proto.name, proto.overload)
         own = opsets_of(proto.opset_import)
@@ -250,7 +259,7 @@ class Importer:
 
     def nodes(
         self,
-        protos: Any,
+        protos: Sequence[NodeProto],
         inputs: list[str],
         initial: set[str],
         known: frozenset[str],
@@ -305,7 +314,9 @@ class Importer:
             kept |= dead
         return [node for node in nodes if not is_constant(node)], constants
 
-    def node(self, proto: Any, known: frozenset[str], context: Context) -> tuple[Node, set[str]]:
+    def node(
+        self, proto: NodeProto, known: frozenset[str], context: Context
+    ) -> tuple[Node, set[str]]:
         """A node, and the names of the graph around that the node and the subgraphs use."""
         check_names(proto.op_type, proto.domain, proto.name, *proto.input, *proto.output)
         domain = own_domain(proto.domain)
@@ -336,7 +347,7 @@ class Importer:
         )
         return node, used
 
-    def handler(self, proto: Any, domain: str, version: int, context: Context) -> Handler:
+    def handler(self, proto: NodeProto, domain: str, version: int, context: Context) -> Handler:
         """A function of the file, a handler of Wend, or the body of the schema, in this order."""
         attributes = {attribute.name: attribute for attribute in proto.attribute}
         local = self.functions.get((domain, proto.op_type, proto.overload))
@@ -363,7 +374,7 @@ class Importer:
         )
         return no_handler
 
-    def attribute(self, proto: Any, known: frozenset[str], context: Context) -> Any:
+    def attribute(self, proto: AttributeProto, known: frozenset[str], context: Context) -> Any:
         """The Python value of an attribute; tensors become values, graphs become callable."""
         kind = proto.type
         if kind == proto.GRAPH:
@@ -415,11 +426,11 @@ def leaves_of(nodes: list[Node]) -> set[str]:
     return {x for node in nodes if node.op_type == "Gradient" for x in node.get("xs", ())}
 
 
-def with_gradient(value: Any) -> Any:
+def with_gradient(value: Tensor) -> Tensor:
     """A value that gradients are asked for."""
     return value if value.requires_grad else value.detach().requires_grad_()
 
 
-def no_handler(node: Node, *inputs: Any) -> Any:
+def no_handler(node: Node, *inputs: object) -> NoReturn:
     """Raises NotImplementedInWend."""
     raise NotImplementedInWend(f"onnx: there is no handler for {node}")

@@ -5,13 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 from collections import namedtuple
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from wend._engine.base.errors import ArgumentTypeError, FormatError, ModuleNotAvailable
+from wend._engine.core._hot import Tensor
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter
-from wend.onnx.importing.graph import Context, Importer
+from wend.onnx.importing.graph import Context, Graph, Importer
 from wend.onnx.importing.types import Carried, Expected, Text, expected_input, plain
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 def load(source: str | os.PathLike[str] | bytes, *, trainable: bool = True) -> ONNXModule:
@@ -45,7 +50,7 @@ def load(source: str | os.PathLike[str] | bytes, *, trainable: bool = True) -> O
     return ONNXModule(graph, store, expected, fixed, trainable)
 
 
-def _onnx() -> Any:
+def _onnx() -> ModuleType:
     try:
         onnx = importlib.import_module("onnx")
     except ImportError as error:
@@ -56,7 +61,9 @@ def _onnx() -> Any:
     return onnx
 
 
-def _read(onnx: Any, source: Any) -> tuple[Any, str | None]:
+def _read(
+    onnx: ModuleType, source: str | os.PathLike[str] | bytes
+) -> tuple[ModelProto, str | None]:
     """The ModelProto, and the folder in which external data may lie."""
     folder = None
     if isinstance(source, str | os.PathLike):
@@ -93,9 +100,9 @@ class ONNXModule(Module):
 
     def __init__(
         self,
-        graph: Any,
+        graph: Graph,
         store: dict[str, Any],
-        expected: Any,
+        expected: list[Expected],
         fixed: set[str],
         trainable: bool,
     ) -> None:
@@ -113,7 +120,9 @@ class ONNXModule(Module):
         for key, value in store.items():
             self._place(key, value, key not in fixed, trainable)
 
-    def _place(self, key: str, value: Any, weight: bool, trainable: bool) -> None:
+    def _place(
+        self, key: str, value: Tensor | Carried | Text, weight: bool, trainable: bool
+    ) -> None:
         """Register an initializer under a name, in modules of the dotted parts."""
         if isinstance(value, Text):
             self.texts[key] = value
@@ -149,7 +158,9 @@ class ONNXModule(Module):
             store[key] = tensor if element is None else Carried(tensor, element)
         return store
 
-    def _arguments(self, inputs: Any, named: Any, store: dict[str, Any]) -> list[Any]:
+    def _arguments(
+        self, inputs: tuple[Any, ...], named: dict[str, Any], store: dict[str, Any]
+    ) -> list[Any]:
         if len(inputs) > len(self.expected):
             raise ArgumentTypeError(
                 f"onnx: the model has {len(self.expected)} inputs, and {len(inputs)} were given"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from wend._engine.base.errors import FormatError
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, GraphProto, NodeProto, OperatorSetIdProto
 
 MOST_VERSION = 1 << 31
 
@@ -14,7 +18,7 @@ def own_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def opsets_of(imports: Any) -> dict[str, int]:
+def opsets_of(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     """{domain: version}."""
     opsets = {own_domain(entry.domain): entry.version for entry in imports}
     for domain, version in opsets.items():
@@ -23,14 +27,14 @@ def opsets_of(imports: Any) -> dict[str, int]:
     return opsets
 
 
-def check_names(*names: Any) -> None:
+def check_names(*names: object) -> None:
     """Raises FormatError for a name that is no text: protobuf gives such names as bytes."""
     for name in names:
         if not isinstance(name, str):
             raise FormatError(f"onnx.load: the name {name!r} is no UTF-8")
 
 
-def with_given(proto: Any, attributes: dict[str, Any]) -> Any:
+def with_given(proto: NodeProto, attributes: dict[str, Any]) -> NodeProto:
     """A node of a function with the attributes that the call gave in place of references."""
     if not any(attribute.ref_attr_name for attribute in proto.attribute):
         return proto
@@ -66,14 +70,14 @@ def schema_of(name: str, domain: str, version: int) -> Any:
     return defs.get_schema(name, version, domain) if known else None
 
 
-def parsed_function(body: Any) -> Any:
+def parsed_function(body: bytes | FunctionProto) -> FunctionProto:
     """A FunctionProto, from a message or from bytes."""
     from onnx import FunctionProto
 
     return FunctionProto.FromString(body) if isinstance(body, bytes) else body
 
 
-def outer_names(graph: Any) -> set[str]:
+def outer_names(graph: GraphProto) -> set[str]:
     """The names that a subgraph uses and does not make."""
     own = {info.name for info in graph.input}
     own |= {tensor.name for tensor in graph.initializer}

@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 Handler = Callable[..., Any]
+
+
+class OpNode(Protocol):
+    """A node as a handler sees the node; `graph.Node` says more."""
+
+    op_type: str
+    domain: str
+    version: int
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+
+    @property
+    def handler(self) -> Handler:
+        """The function that runs the node."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute, or the default."""
+
+    def wants(self, index: int) -> bool:
+        """Whether the output is used."""
+
 
 #: (domain, op): the versions of the opset from which a handler applies, ascending.
 HANDLERS: dict[tuple[str, str], list[tuple[int, Handler]]] = {}

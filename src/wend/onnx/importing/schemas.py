@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wend._engine.base.errors import FormatError
 from wend.onnx.importing.protos import schema_of
 
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
 __all__ = ["check_node"]
 
 
-def check_node(proto: Any, domain: str, version: int) -> None:
+def check_node(proto: NodeProto, domain: str, version: int) -> None:
     """Raise FormatError for a node with other inputs, outputs or attributes than the op has.
 
     Ops without a schema are left to their handlers.

@@ -13,21 +13,23 @@ from typing import Any
 
 import wend
 from wend._engine.core import _hot
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.symbolic import MOD, SUB, SymInt, expr_of, hint_of
+from wend.onnx.importing.registry import OpNode
 
 MOST_KNOWN = 64  # numbers of a tensor that are followed
 _LARGEST = 1 << 62
 
-Rule = Callable[[Any, list[Any], list[list[Any]]], "list[Any] | None"]
+Rule = Callable[[OpNode, list[Any], list[list[Any]]], "list[Any] | None"]
 
 
-def remember(tensor: Any, numbers: list[Any]) -> Any:
+def remember(tensor: Any, numbers: list[Any]) -> Tensor:
     """The tensor, of which Python knows the numbers from here on."""
     tensor.known = numbers
     return tensor
 
 
-def known_of(value: Any) -> list[Any] | None:
+def known_of(value: object) -> list[Any] | None:
     """The numbers of a tensor, if Python knows them."""
     return getattr(value, "known", None)
 
@@ -37,23 +39,23 @@ def is_exploring() -> bool:
     return hasattr(_hot.current_trace().symbolic, "explores")
 
 
-def is_explored(tensor: Any) -> bool:
+def is_explored(tensor: Tensor) -> bool:
     """Whether the tensor has no data, as a result of a function that is being explored."""
     return is_exploring() and _hot.current_trace().symbolic.explores(tensor)
 
 
-def whole(n: Any) -> Any:
+def whole(n: Size) -> Size:
     """A size as an int; an extent of a function that is being explored stays a symbol."""
     return n if isinstance(n, SymInt) else int(n)
 
 
-def is_int(n: Any, value: int) -> bool:
+def is_int(n: Size, value: int) -> bool:
     """Whether a number is this int, and no symbol: extents are compared by no guard."""
     return not isinstance(n, SymInt) and bool(n == value)
 
 
 def _pairs(function: Callable[[Any, Any], Any]) -> Rule:
-    def rule(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
+    def rule(node: OpNode, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
         a, b = numbers
         size = len(b) if len(a) == 1 else len(a)
         if {len(a), len(b)} - {1, size}:
@@ -64,18 +66,18 @@ def _pairs(function: Callable[[Any, Any], Any]) -> Rule:
     return rule
 
 
-def _gather(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any]:
+def _gather(node: OpNode, inputs: list[Any], numbers: list[list[Any]]) -> list[Any]:
     return [numbers[0][i] for i in numbers[1]]
 
 
-def _slice(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
+def _slice(node: OpNode, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
     if len(numbers) < 3 or (len(numbers) > 4 and numbers[4][0] < 0):
         return None
     step = numbers[4][0] if len(numbers) > 4 else 1
     return numbers[0][numbers[1][0] : numbers[2][0] : step]
 
 
-def _where(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
+def _where(node: OpNode, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
     size = max(map(len, numbers))
     if any(len(n) not in (1, size) for n in numbers):
         return None
@@ -83,11 +85,11 @@ def _where(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] 
     return [x if condition else y for condition, x, y in rows]
 
 
-def _same(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any]:
+def _same(node: OpNode, inputs: list[Any], numbers: list[list[Any]]) -> list[Any]:
     return numbers[0]
 
 
-def _divided(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
+def _divided(node: OpNode, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
     """Quotients of numbers that have the same sign, or leave no rest: rounding does not matter."""
     a, b = numbers
     if len(a) == len(b) and all(map(_without_rest, a, b)):
@@ -97,7 +99,7 @@ def _divided(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any
     return _pairs(operator.floordiv)(node, inputs, numbers)
 
 
-def _without_rest(x: Any, y: Any) -> bool:
+def _without_rest(x: Size, y: Size) -> bool:
     """Whether x is written as a - a % y."""
     expr = expr_of(x)
     if type(expr) is not tuple or expr[0] != SUB:
@@ -106,12 +108,12 @@ def _without_rest(x: Any, y: Any) -> bool:
     return type(rest) is tuple and rest == (MOD, expr[1], expr_of(y))
 
 
-def _numerator(x: Any) -> Any:
+def _numerator(x: SymInt) -> SymInt:
     """The a of a - a % y."""
     return type(x)(expr_of(x)[1], hint_of(x), x.guards)
 
 
-def _remainders(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
+def _remainders(node: OpNode, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
     """Remainders, which have the sign of the divisor, as Python's have."""
     return None if node.get("fmod") else _pairs(operator.mod)(node, inputs, numbers)
 
@@ -144,7 +146,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def follow(node: Any, inputs: list[Any], result: Any) -> None:
+def follow(node: OpNode, inputs: list[Any], result: object) -> None:
     """Note the numbers of a result that follow from known numbers of the inputs."""
     numbers = [known_of(value) for value in inputs]
     if None in numbers or any(value.ndim > 1 for value in inputs):

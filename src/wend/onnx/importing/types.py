@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import wend
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, FormatError, NotImplementedInWend, ShapeError
+from wend._engine.core._hot import Tensor
+
+if TYPE_CHECKING:
+    from onnx import SparseTensorProto, TensorProto, ValueInfoProto
 
 #: A sparse tensor becomes dense, and the file may name any shape: the most elements.
 MOST_DENSE = 1 << 28
 MOST_DIM = 1 << 62
 
 #: TensorProto.DataType: name in ONNX, bits of an element, and Wend's type.
-ELEMENTS: dict[int, tuple[str, int, Any]] = {
+ELEMENTS: dict[int, tuple[str, int, DType]] = {
     1: ("float32", 32, wend.float32),
     2: ("uint8", 8, wend.uint8),
     3: ("int8", 8, wend.int8),
@@ -60,11 +66,11 @@ _NAMES = {name: element for element, (name, _, _) in ELEMENTS.items()}
 class Carried:
     """Values of an element type that Wend lacks, in a tensor of a type that holds all."""
 
-    tensor: Any
+    tensor: Tensor
     element: int
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> tuple[int, ...]:
         """The shape of the tensor."""
         return self.tensor.shape
 
@@ -76,7 +82,7 @@ class Text:
     flat: list[str]
     shape: tuple[int, ...]
 
-    def nested(self) -> Any:
+    def nested(self) -> str | list[Any]:
         """The strings in lists of lists; a string alone for no dims."""
         lists: Any = self.flat
         for size in reversed(self.shape[1:]):
@@ -101,7 +107,7 @@ def text_value(strings: Any, where: str) -> Text:
     return Text(flat, whole)
 
 
-def element_of(value: Any) -> int:
+def element_of(value: Tensor | Carried | Text) -> int:
     """The ONNX number of the element type of a value."""
     if isinstance(value, Text):
         return STRING
@@ -110,17 +116,17 @@ def element_of(value: Any) -> int:
     return ELEMENT_OF_DTYPE[value.dtype]
 
 
-def plain(value: Any) -> Any:
+def plain(value: Tensor | Carried) -> Tensor:
     """The tensor of a value."""
     return value.tensor if isinstance(value, Carried) else value
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> TypeGuard[Tensor | Carried | Text]:
     """Whether a value is a tensor, and not a sequence or nothing."""
     return isinstance(value, wend.Tensor | Carried | Text)
 
 
-def with_element(tensor: Any, element: int) -> Any:
+def with_element(tensor: Tensor, element: int) -> Tensor | Carried:
     """A tensor that already holds values of the element type, as a value of that type."""
     return Carried(tensor, element) if element in CARRIED else tensor
 
@@ -135,13 +141,13 @@ def check_element(element: int, where: str) -> None:
         raise FormatError(f"onnx.load: {where} has element type {element}, which ONNX has none of")
 
 
-def dtype_of(element: int, where: str = "a value") -> Any:
+def dtype_of(element: int, where: str = "a value") -> DType:
     """Wend's type for an element type of ONNX."""
     check_element(element, where)
     return ELEMENTS[element][2]
 
 
-def from_array(array: Any, where: str) -> Any:
+def from_array(array: Any, where: str) -> Tensor | Carried:
     """A value from a NumPy array, or anything that `wend.as_tensor` takes."""
     name = getattr(getattr(array, "dtype", None), "name", None)
     if name in _NAMES:
@@ -155,7 +161,7 @@ def from_array(array: Any, where: str) -> Any:
     return wend.as_tensor(array)
 
 
-def count_elements(dims: Any, where: str) -> int:
+def count_elements(dims: Sequence[int], where: str) -> int:
     """The product of dims. Raises FormatError for a negative or an absurd dim."""
     for dim in dims:
         if not 0 <= dim < MOST_DIM:
@@ -174,7 +180,7 @@ _FIELDS = {
 _COMPLEX = {14: "float_data", 15: "double_data"}
 
 
-def tensor_value(proto: Any, folder: str | None) -> Any:
+def tensor_value(proto: TensorProto, folder: str | None) -> Any:
     """The value of a TensorProto; `folder` is where external data may lie, None for nowhere."""
     from onnx import TensorProto, numpy_helper
 
@@ -209,7 +215,7 @@ def tensor_value(proto: Any, folder: str | None) -> Any:
     return from_array(numpy_helper.to_array(proto), where)
 
 
-def strings_value(proto: Any, where: str) -> Text:
+def strings_value(proto: TensorProto, where: str) -> Text:
     """The strings of a TensorProto."""
     count = count_elements(proto.dims, where)
     if count != len(proto.string_data):
@@ -221,7 +227,7 @@ def strings_value(proto: Any, where: str) -> Text:
     return Text(flat, tuple(proto.dims))
 
 
-def external_data(proto: Any, folder: str | None, expected: int, where: str) -> bytes:
+def external_data(proto: TensorProto, folder: str | None, expected: int, where: str) -> bytes:
     """The bytes of a tensor that lie in a file of the model's folder.
 
     Raises FormatError if the file lies elsewhere, by name or by a link, or is too short.
@@ -260,7 +266,7 @@ def external_data(proto: Any, folder: str | None, expected: int, where: str) -> 
         return file.read(length)
 
 
-def sparse_value(proto: Any, folder: str | None) -> Any:
+def sparse_value(proto: SparseTensorProto, folder: str | None) -> Tensor | Carried:
     """A SparseTensorProto as a dense value."""
     where = f"sparse tensor {proto.values.name!r}"
     count = count_elements(proto.dims, where)
@@ -317,7 +323,7 @@ class Expected:
         return value
 
 
-def expected_input(info: Any) -> Expected:
+def expected_input(info: ValueInfoProto) -> Expected:
     """The expectation that a ValueInfoProto states."""
     if info.type.WhichOneof("value") != "tensor_type":
         return Expected(info.name, None, None)

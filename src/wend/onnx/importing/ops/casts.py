@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import wend
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.carried import aware
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 from wend.onnx.importing.types import (
     ELEMENTS,
+    Carried,
+    Text,
     check_element,
     element_of,
     plain,
@@ -29,7 +32,9 @@ SMALL_FLOATS = {
 }
 
 
-def to_element(value: Any, element: int, saturate: bool = True, mode: str = "up") -> Any:
+def to_element(
+    value: Tensor | Carried, element: int, saturate: bool = True, mode: str = "up"
+) -> Tensor | Carried:
     """A value with another element type."""
     x = plain(value)
     if element_of(value) == 13 and element in (1, 10, 11, 16):
@@ -48,12 +53,12 @@ def to_element(value: Any, element: int, saturate: bool = True, mode: str = "up"
     return x.to(dtype)
 
 
-def _unsigned_float(x: Any) -> Any:
+def _unsigned_float(x: Tensor) -> Tensor:
     """uint64, carried in int64, as float64."""
     return wend.where(x < 0, x.double() + 2.0**64, x.double())
 
 
-def _small_int(x: Any, element: int) -> Any:
+def _small_int(x: Tensor, element: int) -> Tensor:
     """The lowest bits of whole numbers."""
     bits, signed = SMALL_INTS[element]
     whole = x.to(wend.int64)
@@ -64,7 +69,7 @@ def _small_int(x: Any, element: int) -> Any:
     return whole.to(ELEMENTS[element][2])
 
 
-def _small_float(x: Any, element: int, saturate: bool) -> Any:
+def _small_float(x: Tensor, element: int, saturate: bool) -> Tensor:
     """The nearest number of a small float type, of two the even number."""
     fraction, least, largest, infinite, has_nan = SMALL_FLOATS[element]
     size = x.abs()
@@ -88,7 +93,7 @@ def _small_float(x: Any, element: int, saturate: bool) -> Any:
     )
 
 
-def _power_of_two(x: Any, mode: str) -> Any:
+def _power_of_two(x: Tensor, mode: str) -> Tensor:
     """A power of two from 2**-127 on near a positive number: the next, the last or the nearest."""
     bits = x.abs().view(wend.int32)
     exponent, fraction = (bits >> 23) - 127, bits & 0x7FFFFF
@@ -101,7 +106,7 @@ def _power_of_two(x: Any, mode: str) -> Any:
 
 @aware
 @op("Cast")
-def cast(node: Any, x: Any) -> Any:
+def cast(node: OpNode, x: Tensor | Carried) -> Tensor | Carried:
     """The input with the element type `to`."""
     element = node.get("to")
     check_element(element, f"the result of {node}")
@@ -110,14 +115,14 @@ def cast(node: Any, x: Any) -> Any:
 
 @aware
 @op("CastLike")
-def cast_like(node: Any, x: Any, like: Any) -> Any:
+def cast_like(node: OpNode, x: Tensor | Carried, like: Tensor | Carried | Text) -> Tensor | Carried:
     """The input with the element type of another value."""
     return to_element(x, element_of(like), bool(node.get("saturate", 1)))
 
 
 @aware
 @op("BitCast")
-def bit_cast(node: Any, x: Any) -> Any:
+def bit_cast(node: OpNode, x: Any) -> Tensor | Carried:
     """The bits of the input, read as another element type of the same size."""
     element = node.get("to")
     source = element_of(x)

@@ -7,21 +7,29 @@ from collections.abc import Iterator
 from typing import Any
 
 import wend
+from wend._engine.core._hot import Tensor
+from wend.onnx.importing.graph import Graph, Scope
 from wend.onnx.importing.ops.support import number
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 from wend.onnx.importing.sizes import is_exploring, known_of, remember
-from wend.onnx.importing.types import dtype_of, element_of, plain, with_element
+from wend.onnx.importing.types import Carried, Expected, dtype_of, element_of, plain, with_element
 
 
 @op("If", scoped=True)
-def branch(node: Any, scope: Any, condition: Any) -> Any:
+def branch(node: OpNode, scope: Scope, condition: Tensor) -> tuple[Any, ...]:
     """The outputs of either of two graphs; the condition decides which runs."""
     graph = node.get("then_branch" if number(condition) else "else_branch")
     return tuple(graph.within(scope))
 
 
 @op("Loop", scoped=True)
-def loop(node: Any, scope: Any, limit: Any = None, go_on: Any = None, *carried: Any) -> Any:
+def loop(
+    node: OpNode,
+    scope: Scope,
+    limit: Tensor | None = None,
+    go_on: Tensor | None = None,
+    *carried: Tensor | Carried,
+) -> tuple[Any, ...]:
     """A graph again and again: for a number of times, while a condition holds, or both."""
     body = node.get("body")
     most = None if limit is None else number(limit)
@@ -44,7 +52,7 @@ def loop(node: Any, scope: Any, limit: Any = None, go_on: Any = None, *carried: 
     return (*state, *[stacked(row, 0, kind) for row, kind in zip(rows, kinds)])
 
 
-def _turns(most: Any) -> Iterator[Any]:
+def _turns(most: int | None) -> Iterator[Any]:
     """The numbers of the turns, as tensors; without an end where there is no limit."""
     if most is None and is_exploring():  # Python must not count: its state would never come back
         number = wend.tensor(0, dtype=wend.int64)
@@ -55,7 +63,7 @@ def _turns(most: Any) -> Iterator[Any]:
         yield remember(wend.tensor(count, dtype=wend.int64), [count])
 
 
-def stacked(row: list[Any], axis: int, kind: Any) -> Any:
+def stacked(row: list[Any], axis: int, kind: Expected) -> Tensor | Carried:
     """Values of all iterations along a new axis; of none an empty tensor of the declared type."""
     if row or is_exploring():  # a graph has a single way for any number of values
         values = wend.stack([plain(value) for value in row], axis)
@@ -66,7 +74,7 @@ def stacked(row: list[Any], axis: int, kind: Any) -> Any:
 
 
 @op("Scan", since=9, scoped=True)
-def scan(node: Any, scope: Any, *inputs: Any) -> Any:
+def scan(node: OpNode, scope: Scope, *inputs: Tensor) -> tuple[Any, ...]:
     """A graph over slices of sequences, with a state from slice to slice."""
     sequences = node.get("num_scan_inputs")
     axes = node.get("scan_input_axes", (0,) * sequences)
@@ -87,7 +95,7 @@ def scan(node: Any, scope: Any, *inputs: Any) -> Any:
     return (*state, *results)
 
 
-def _steps(body: Any, scope: Any, state: list[Any], slices: list[Any]) -> tuple[list[Any], Any]:
+def _steps(body: Graph, scope: Scope, state: list[Any], slices: list[Any]) -> tuple[list[Any], Any]:
     """The last state, and the values of all steps, of a graph over slices."""
     rows: list[list[Any]] = [[] for _ in body.outputs[len(state) :]]
     for parts in zip(*slices):
@@ -99,7 +107,9 @@ def _steps(body: Any, scope: Any, state: list[Any], slices: list[Any]) -> tuple[
 
 
 @op("Scan", since=8, scoped=True)
-def scan_of_batches(node: Any, scope: Any, lengths: Any, *inputs: Any) -> Any:
+def scan_of_batches(
+    node: OpNode, scope: Scope, lengths: Tensor | None, *inputs: Tensor
+) -> tuple[Tensor, ...]:
     """Scan of opset 8: over each sequence of a batch; the batch is dim 0, time dim 1."""
     sequences, body = node.get("num_scan_inputs"), node.get("body")
     backward = node.get("directions", (0,) * sequences)

@@ -8,14 +8,15 @@ from typing import Any
 import wend
 import wend.nn.functional as F
 from wend._engine.base.errors import NotImplementedInWend
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import pad_argument, same_padding
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 
 _CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-def convolve(node: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+def convolve(node: OpNode, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A convolution with the attributes of a node."""
     rank = x.ndim - 2
     if rank not in _CONVOLUTIONS:
@@ -32,13 +33,13 @@ def convolve(node: Any, x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @op("Conv")
-def conv(node: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+def conv(node: OpNode, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Sums of products of a window and the weights."""
     return convolve(node, x, weight, bias)
 
 
 @op("ConvTranspose")
-def conv_transpose(node: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+def conv_transpose(node: OpNode, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The transpose of a convolution, cut to the size asked for."""
     rank = x.ndim - 2
     if rank not in _TRANSPOSED:
@@ -73,8 +74,13 @@ def conv_transpose(node: Any, x: Any, weight: Any, bias: Any = None) -> Any:
 
 @op("DeformConv")
 def deform_conv(
-    node: Any, x: Any, weight: Any, offset: Any, bias: Any = None, mask: Any = None
-) -> Any:
+    node: OpNode,
+    x: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """A convolution over two dims whose windows are moved by given offsets."""
     n, c, height, width = x.shape
     out, _, kh, kw = weight.shape

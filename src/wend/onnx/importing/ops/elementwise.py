@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from collections.abc import Callable
 
 import wend
 import wend.nn.functional as F
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import is_float, legacy_operand, number
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 
 
-def _unary(name: str, function: Any) -> None:
+def _unary(name: str, function: Callable[..., Tensor]) -> None:
     op(name)(lambda node, x: function(x))
 
 
@@ -50,13 +51,13 @@ for _name, _function in {
 
 
 @op("Ceil", "Floor", "Round")
-def rounded(node: Any, x: Any) -> Any:
+def rounded(node: OpNode, x: Tensor) -> Tensor:
     """To a whole number: up, down, or the nearest, of two the even number."""
     function = {"Ceil": wend.ceil, "Floor": wend.floor, "Round": wend.round}[node.op_type]
     return function(x)
 
 
-def _binary(name: str, function: Any) -> None:
+def _binary(name: str, function: Callable[..., Tensor]) -> None:
     op(name)(lambda node, x, y: function(x, legacy_operand(node, x, y)))
 
 
@@ -80,20 +81,20 @@ for _name, _function in {
 
 
 @op("Div")
-def div(node: Any, x: Any, y: Any) -> Any:
+def div(node: OpNode, x: Tensor, y: Tensor) -> Tensor:
     """x / y; of ints without the remainder, towards zero."""
     y = legacy_operand(node, x, y)
     return wend.div(x, y) if is_float(x) else wend.div(x, y, rounding_mode="trunc")
 
 
 @op("Mod")
-def mod(node: Any, x: Any, y: Any) -> Any:
+def mod(node: OpNode, x: Tensor, y: Tensor) -> Tensor:
     """The remainder with the sign of y, or with `fmod` that of x."""
     return wend.fmod(x, y) if node.get("fmod") else wend.remainder(x, y)
 
 
 @op("Pow")
-def power(node: Any, x: Any, y: Any) -> Any:
+def power(node: OpNode, x: Tensor, y: Tensor) -> Tensor:
     """x to the y, in the type of x."""
     y = legacy_operand(node, x, y)
     if not is_float(x) and is_float(y):
@@ -102,13 +103,13 @@ def power(node: Any, x: Any, y: Any) -> Any:
 
 
 @op("BitShift")
-def bit_shift(node: Any, x: Any, y: Any) -> Any:
+def bit_shift(node: OpNode, x: Tensor, y: Tensor) -> Tensor:
     """Bits moved left or right."""
     left = node.get("direction") == "LEFT"
     return wend.bitwise_left_shift(x, y) if left else wend.bitwise_right_shift(x, y)
 
 
-def _fold(name: str, function: Any) -> None:
+def _fold(name: str, function: Callable[..., Tensor]) -> None:
     op(name)(lambda node, *xs: functools.reduce(function, xs))
 
 
@@ -117,13 +118,13 @@ for _name, _function in {"Sum": wend.add, "Max": wend.maximum, "Min": wend.minim
 
 
 @op("Mean")
-def mean(node: Any, *xs: Any) -> Any:
+def mean(node: OpNode, *xs: Tensor) -> Tensor:
     """The mean of tensors, element by element."""
     return functools.reduce(wend.add, xs) / len(xs)
 
 
 @op("IsInf")
-def is_inf(node: Any, x: Any) -> Any:
+def is_inf(node: OpNode, x: Tensor) -> Tensor:
     """Whether elements are infinite, of the signs asked for."""
     inf = math.inf if is_float(x) else 0
     none = wend.zeros(x.shape, dtype=wend.bool)
@@ -132,13 +133,13 @@ def is_inf(node: Any, x: Any) -> Any:
 
 
 @op("Where")
-def where(node: Any, condition: Any, x: Any, y: Any) -> Any:
+def where(node: OpNode, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """x where the condition holds, else y."""
     return wend.where(condition, x, y)
 
 
 @op("Clip")
-def clip(node: Any, x: Any, low: Any = None, high: Any = None) -> Any:
+def clip(node: OpNode, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
     """Elements between two bounds: attributes before opset 11, inputs from there on."""
     low, high = node.get("min", low), node.get("max", high)
     for bound, function in ((low, wend.maximum), (high, wend.minimum)):
@@ -149,7 +150,7 @@ def clip(node: Any, x: Any, low: Any = None, high: Any = None) -> Any:
 
 
 @op("Identity")
-def identity(node: Any, x: Any) -> Any:
+def identity(node: OpNode, x: Tensor) -> Tensor:
     """The input."""
     return x
 
@@ -158,19 +159,19 @@ def identity(node: Any, x: Any) -> Any:
 
 
 @op("Elu")
-def elu(node: Any, x: Any) -> Any:
+def elu(node: OpNode, x: Tensor) -> Tensor:
     """x above 0, alpha (exp(x) - 1) below."""
     return F.elu(x, node.get("alpha", 1.0))
 
 
 @op("Celu")
-def celu(node: Any, x: Any) -> Any:
+def celu(node: OpNode, x: Tensor) -> Tensor:
     """x above 0, alpha (exp(x / alpha) - 1) below."""
     return F.celu(x, node.get("alpha", 1.0))
 
 
 @op("Selu")
-def selu(node: Any, x: Any) -> Any:
+def selu(node: OpNode, x: Tensor) -> Tensor:
     """gamma times Elu."""
     old = node.version < 6
     alpha = node.get("alpha", 1.6732 if old else 1.67326319217681884765625)
@@ -179,13 +180,13 @@ def selu(node: Any, x: Any) -> Any:
 
 
 @op("LeakyRelu")
-def leaky_relu(node: Any, x: Any) -> Any:
+def leaky_relu(node: OpNode, x: Tensor) -> Tensor:
     """x above 0, alpha x below."""
     return F.leaky_relu(x, node.get("alpha", 0.01))
 
 
 @op("PRelu")
-def prelu(node: Any, x: Any, slope: Any) -> Any:
+def prelu(node: OpNode, x: Tensor, slope: Tensor) -> Tensor:
     """x above 0, slope x below; before opset 7 a vector holds a slope per channel."""
     if node.version < 7 and slope.ndim == 1 and slope.shape[0] > 1 and x.ndim > 1:
         slope = slope.reshape((-1,) + (1,) * (x.ndim - 2))
@@ -193,25 +194,25 @@ def prelu(node: Any, x: Any, slope: Any) -> Any:
 
 
 @op("ThresholdedRelu")
-def thresholded_relu(node: Any, x: Any) -> Any:
+def thresholded_relu(node: OpNode, x: Tensor) -> Tensor:
     """x above alpha, 0 elsewhere."""
     return wend.where(x > node.get("alpha", 1.0), x, wend.zeros_like(x))
 
 
 @op("HardSigmoid")
-def hard_sigmoid(node: Any, x: Any) -> Any:
+def hard_sigmoid(node: OpNode, x: Tensor) -> Tensor:
     """alpha x + beta between 0 and 1."""
     return wend.clamp(x * node.get("alpha", 0.2) + node.get("beta", 0.5), 0, 1)
 
 
 @op("Softplus")
-def softplus(node: Any, x: Any) -> Any:
+def softplus(node: OpNode, x: Tensor) -> Tensor:
     """log(1 + exp(x))."""
     return wend.logaddexp(x, wend.zeros_like(x))
 
 
 @op("Shrink")
-def shrink(node: Any, x: Any) -> Any:
+def shrink(node: OpNode, x: Tensor) -> Tensor:
     """0 between -lambd and lambd, elsewhere nearer to 0 by bias."""
     bias, limit = node.get("bias", 0.0), node.get("lambd", 0.5)
     below = wend.where(x < -limit, x + bias, wend.zeros_like(x).to((x + bias).dtype))
@@ -219,18 +220,18 @@ def shrink(node: Any, x: Any) -> Any:
 
 
 @op("Gelu")
-def gelu(node: Any, x: Any) -> Any:
+def gelu(node: OpNode, x: Tensor) -> Tensor:
     """x times the normal distribution's probability below x."""
     return F.gelu(x, approximate=node.get("approximate", "none"))
 
 
 @op("Swish")
-def swish(node: Any, x: Any) -> Any:
+def swish(node: OpNode, x: Tensor) -> Tensor:
     """x sigmoid(alpha x)."""
     return x * wend.sigmoid(x * node.get("alpha", 1.0))
 
 
-def _over_axis(node: Any, x: Any, function: Any) -> Any:
+def _over_axis(node: OpNode, x: Tensor, function: Callable[[Tensor, int], Tensor]) -> Tensor:
     """A softmax along an axis; before opset 13 over all axes from there on together."""
     if node.version >= 13:
         return function(x, node.get("axis", -1))
@@ -240,22 +241,22 @@ def _over_axis(node: Any, x: Any, function: Any) -> Any:
 
 
 @op("Softmax")
-def softmax(node: Any, x: Any) -> Any:
+def softmax(node: OpNode, x: Tensor) -> Tensor:
     """exp(x) divided by the sum of all."""
     return _over_axis(node, x, lambda y, dim: wend.softmax(y, dim))
 
 
 @op("LogSoftmax")
-def log_softmax(node: Any, x: Any) -> Any:
+def log_softmax(node: OpNode, x: Tensor) -> Tensor:
     """The logarithm of Softmax."""
     return _over_axis(node, x, lambda y, dim: wend.log_softmax(y, dim))
 
 
 @op("Hardmax")
-def hardmax(node: Any, x: Any) -> Any:
+def hardmax(node: OpNode, x: Tensor) -> Tensor:
     """1 at the first of the largest elements, else 0."""
 
-    def first(y: Any, dim: int) -> Any:
+    def first(y: Tensor, dim: int) -> Tensor:
         place = wend.arange(y.shape[dim]).reshape((-1,) + (1,) * (y.ndim - 1 - dim % y.ndim))
         return (place == y.argmax(dim, keepdim=True)).to(y.dtype)
 
@@ -263,7 +264,9 @@ def hardmax(node: Any, x: Any) -> Any:
 
 
 @op("Dropout")
-def dropout(node: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
+def dropout(
+    node: OpNode, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
     """The input, or in training mode some elements scaled, the rest 0; and the mask of both."""
     rate = node.get("ratio", 0.5) if ratio is None else number(ratio)
     if training is not None and number(training) and rate:

@@ -7,11 +7,13 @@ import math
 from typing import Any
 
 import wend
+from wend._engine.base.dtypes import DType
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import number
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 
 
-def _reflected(x: Any, low: float, high: float) -> Any:
+def _reflected(x: Tensor, low: float, high: float) -> Tensor:
     """Coordinates reflected at two bounds until all are inside."""
     span = high - low
     if span <= 0:
@@ -23,18 +25,18 @@ def _reflected(x: Any, low: float, high: float) -> Any:
 class Grid:
     """Where a GridSample node reads, along each of the image's dims."""
 
-    def __init__(self, node: Any, sizes: Any) -> None:
+    def __init__(self, node: OpNode, sizes: tuple[int, ...]) -> None:
         self.sizes = sizes
         self.aligned = bool(node.get("align_corners"))
         self.padding = node.get("padding_mode", "zeros")
 
-    def coordinate(self, grid: Any, size: int) -> Any:
+    def coordinate(self, grid: Tensor, size: int) -> Tensor:
         """From -1 ... 1 to places of elements."""
         if self.aligned:
             return (grid + 1) / 2 * (size - 1)
         return ((grid + 1) * size - 1) / 2
 
-    def inside(self, x: Any, size: int) -> Any:
+    def inside(self, x: Tensor, size: int) -> Tensor:
         """Places moved inside by the padding's rule."""
         if self.padding == "border":
             return x.clamp(0, size - 1)
@@ -43,7 +45,7 @@ class Grid:
             return _reflected(x, low, high).clamp(0, size - 1)
         return x
 
-    def read(self, flat: Any, places: list[Any]) -> Any:
+    def read(self, flat: Tensor, places: list[Any]) -> Tensor:
         """The elements at whole places, (n, c, points); 0 outside for padding 'zeros'."""
         index: Any = 0
         there: Any = None
@@ -57,21 +59,21 @@ class Grid:
         return elements * there.reshape(n, 1, -1).to(flat.dtype)
 
 
-def _cubic(t: Any) -> list[Any]:
+def _cubic(t: Tensor) -> list[Any]:
     """The shares of the four neighbours, for the distance from the second."""
     a = -0.75
 
-    def near(d: Any) -> Any:
+    def near(d: Tensor) -> Tensor:
         return ((a + 2) * d - (a + 3)) * d * d + 1
 
-    def far(d: Any) -> Any:
+    def far(d: Tensor) -> Tensor:
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
 @op("GridSample")
-def grid_sample(node: Any, x: Any, grid: Any) -> Any:
+def grid_sample(node: OpNode, x: Tensor, grid: Tensor) -> Tensor:
     """Elements of an image at the places that a grid names, interpolated."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(
         node.get("mode", "linear"), node.get("mode", "linear")
@@ -104,7 +106,7 @@ def grid_sample(node: Any, x: Any, grid: Any) -> Any:
 
 
 @op("RoiAlign")
-def roi_align(node: Any, x: Any, rois: Any, batch: Any) -> Any:
+def roi_align(node: OpNode, x: Tensor, rois: Tensor, batch: Tensor) -> Tensor:
     """Regions of images as tensors of equal size: means or maxima of interpolated points."""
     out_h, out_w = node.get("output_height", 1), node.get("output_width", 1)
     ratio, scale = node.get("sampling_ratio", 0), node.get("spatial_scale", 1.0)
@@ -136,7 +138,7 @@ def roi_align(node: Any, x: Any, rois: Any, batch: Any) -> Any:
     return wend.stack(results)
 
 
-def _interpolation(points: list[float], size: int, dtype: Any) -> tuple[Any, Any, Any]:
+def _interpolation(points: list[float], size: int, dtype: DType) -> tuple[Any, Any, Any]:
     """Per point the shares of the element before and of that after, and both together."""
     low, high = [], []
     for point in points:
@@ -152,7 +154,9 @@ def _interpolation(points: list[float], size: int, dtype: Any) -> tuple[Any, Any
     return a, b, a + b
 
 
-def _largest_corner(image: Any, rows: Any, columns: Any, parts: tuple[int, ...]) -> Any:
+def _largest_corner(
+    image: Tensor, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...], parts: tuple[int, ...]
+) -> Tensor:
     """The largest weighted neighbour of all points of a part, as ONNX defines mode 'max'."""
     out_h, ny, out_w, nx = parts
     corners = [wend.matmul(wend.matmul(r, image), c.t()) for r in rows[:2] for c in columns[:2]]
@@ -162,13 +166,13 @@ def _largest_corner(image: Any, rows: Any, columns: Any, parts: tuple[int, ...])
 
 @op("NonMaxSuppression")
 def non_max_suppression(
-    node: Any,
-    boxes: Any,
-    scores: Any,
-    most: Any = None,
-    overlap: Any = None,
-    least: Any = None,
-) -> Any:
+    node: OpNode,
+    boxes: Tensor,
+    scores: Tensor,
+    most: Tensor | None = None,
+    overlap: Tensor | None = None,
+    least: Tensor | None = None,
+) -> Tensor:
     """The boxes of each class that no better box overlaps: (batch, class, box) each."""
     limit = 0 if most is None else number(most)
     threshold = 0.0 if overlap is None else number(overlap)

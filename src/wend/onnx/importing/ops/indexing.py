@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import wend
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import number
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 
 
-def counted_from_start(index: Any, size: int) -> Any:
+def counted_from_start(index: Tensor, size: int) -> Tensor:
     """Indices, of which negative ones count from the end, as indices from the start."""
     index = index.to(wend.int64)
     return wend.where(index < 0, index + size, index)
 
 
 @op("Gather")
-def gather(node: Any, x: Any, index: Any) -> Any:
+def gather(node: OpNode, x: Tensor, index: Tensor) -> Tensor:
     """Slices of x along an axis, at indices of any shape."""
     axis = node.get("axis", 0) % x.ndim
     return x[(slice(None),) * axis + (index.to(wend.int64),)]
 
 
 @op("GatherElements")
-def gather_elements(node: Any, x: Any, index: Any) -> Any:
+def gather_elements(node: OpNode, x: Tensor, index: Tensor) -> Tensor:
     """An element of x per index, along an axis."""
     axis = node.get("axis", 0)
     return wend.gather(x, axis, counted_from_start(index, x.shape[axis]))
 
 
-def _flat_index(index: Any, sizes: Any) -> Any:
+def _flat_index(index: Tensor, sizes: Sequence[int]) -> Tensor:
     """Vectors of indices, along the last dim, as indices into the dims together."""
     flat = wend.zeros(tuple(index.shape[:-1]), dtype=wend.int64)
     for i, size in enumerate(sizes):
@@ -39,7 +40,7 @@ def _flat_index(index: Any, sizes: Any) -> Any:
 
 
 @op("GatherND")
-def gather_nd(node: Any, x: Any, index: Any) -> Any:
+def gather_nd(node: OpNode, x: Tensor, index: Tensor) -> Tensor:
     """Slices of x at vectors of indices."""
     b, depth = node.get("batch_dims", 0), index.shape[-1]
     shape = tuple(x.shape)
@@ -55,7 +56,7 @@ _REDUCTIONS = {"mul": "prod", "max": "amax", "min": "amin"}
 
 
 @op("ScatterElements", "Scatter")
-def scatter_elements(node: Any, x: Any, index: Any, updates: Any) -> Any:
+def scatter_elements(node: OpNode, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     """x with elements replaced, or combined, at an index per update."""
     axis = node.get("axis", 0)
     index = counted_from_start(index, x.shape[axis])
@@ -68,7 +69,7 @@ def scatter_elements(node: Any, x: Any, index: Any, updates: Any) -> Any:
 
 
 @op("ScatterND")
-def scatter_nd(node: Any, x: Any, index: Any, updates: Any) -> Any:
+def scatter_nd(node: OpNode, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     """x with slices replaced, or combined, at vectors of indices."""
     shape, depth = tuple(x.shape), index.shape[-1]
     rest = shape[depth:]
@@ -87,7 +88,9 @@ def scatter_nd(node: Any, x: Any, index: Any, updates: Any) -> Any:
 
 
 @op("TensorScatter")
-def tensor_scatter(node: Any, past: Any, update: Any, index: Any = None) -> Any:
+def tensor_scatter(
+    node: OpNode, past: Tensor, update: Tensor, index: Tensor | None = None
+) -> Tensor:
     """A cache with a run of new entries per batch, from given places on."""
     axis = node.get("axis", -2) % past.ndim
     count, size = update.shape[axis], past.shape[axis]
@@ -100,7 +103,7 @@ def tensor_scatter(node: Any, past: Any, update: Any, index: Any = None) -> Any:
 
 
 @op("OneHot")
-def one_hot(node: Any, index: Any, depth: Any, values: Any) -> Any:
+def one_hot(node: OpNode, index: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     """A value at each index, another elsewhere, along a new axis."""
     size = int(number(depth))
     axis = node.get("axis", -1)
@@ -112,13 +115,13 @@ def one_hot(node: Any, index: Any, depth: Any, values: Any) -> Any:
 
 
 @op("NonZero")
-def nonzero(node: Any, x: Any) -> Any:
+def nonzero(node: OpNode, x: Tensor) -> Tensor:
     """The indices of elements that are not 0, a row per dim."""
     return x.nonzero().t().contiguous() if x.ndim else wend.zeros((0, 1), dtype=wend.int64)
 
 
 @op("Compress")
-def compress(node: Any, x: Any, condition: Any) -> Any:
+def compress(node: OpNode, x: Tensor, condition: Tensor) -> Tensor:
     """The slices for which a condition holds."""
     axis = node.get("axis")
     if axis is None:
@@ -128,7 +131,7 @@ def compress(node: Any, x: Any, condition: Any) -> Any:
 
 
 @op("TopK")
-def top_k(node: Any, x: Any, k: Any = None) -> Any:
+def top_k(node: OpNode, x: Tensor, k: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The largest or smallest elements along an axis, and their indices; of equals the first."""
     count = node.get("k") if k is None else number(k)
     axis = node.get("axis", -1)
@@ -137,7 +140,7 @@ def top_k(node: Any, x: Any, k: Any = None) -> Any:
 
 
 @op("ArgMax", "ArgMin")
-def extreme(node: Any, x: Any) -> Any:
+def extreme(node: OpNode, x: Tensor) -> Tensor:
     """Where the largest or smallest element lies: the first, or the last of equals."""
     axis, keep = node.get("axis", 0), bool(node.get("keepdims", 1))
     function = wend.argmax if node.op_type == "ArgMax" else wend.argmin
@@ -147,7 +150,7 @@ def extreme(node: Any, x: Any) -> Any:
 
 
 @op("Unique")
-def unique(node: Any, x: Any) -> Any:
+def unique(node: OpNode, x: Tensor) -> tuple[Tensor, ...]:
     """Each value once, the first index, which value each element is, and all counts."""
     axis = node.get("axis")
     if axis is None:
@@ -170,20 +173,20 @@ def unique(node: Any, x: Any) -> Any:
 
 
 @op("ArrayFeatureExtractor", domain="ai.onnx.ml")
-def array_feature_extractor(node: Any, x: Any, index: Any) -> Any:
+def array_feature_extractor(node: OpNode, x: Tensor, index: Tensor) -> Tensor:
     """Elements along the last axis."""
     picked = x.index_select(x.ndim - 1, index.reshape(-1))
     return picked.reshape(1, -1) if x.ndim == 1 else picked
 
 
 @op("Binarizer", domain="ai.onnx.ml")
-def binarizer(node: Any, x: Any) -> Any:
+def binarizer(node: OpNode, x: Tensor) -> Tensor:
     """1 above a threshold, else 0."""
     return (x > node.get("threshold", 0.0)).to(x.dtype)
 
 
 @op("CumSum", "CumProd")
-def cumulative(node: Any, x: Any, axis: Any) -> Any:
+def cumulative(node: OpNode, x: Tensor, axis: Tensor) -> Tensor:
     """Sums or products of all elements so far, from either end, with the own element or without."""
     dim = int(number(axis)) % x.ndim
     function, neutral = (wend.cumsum, 0) if node.op_type == "CumSum" else (wend.cumprod, 1)

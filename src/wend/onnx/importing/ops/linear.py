@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import wend
-from wend.onnx.importing.registry import op
+from wend._engine.core._hot import Tensor
+from wend.onnx.importing.registry import OpNode, op
 
 
 @op("MatMul")
-def matmul(node: Any, a: Any, b: Any) -> Any:
+def matmul(node: OpNode, a: Tensor, b: Tensor) -> Tensor:
     """The product of matrices, in batches."""
     return wend.matmul(a, b)
 
 
 @op("Gemm")
-def gemm(node: Any, a: Any, b: Any, c: Any = None) -> Any:
+def gemm(node: OpNode, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     """alpha A B + beta C, with A and B transposed where asked."""
     a = a.t() if node.get("transA") else a
     b = b.t() if node.get("transB") else b
@@ -28,13 +27,13 @@ def gemm(node: Any, a: Any, b: Any, c: Any = None) -> Any:
 
 
 @op("Einsum")
-def einsum(node: Any, *xs: Any) -> Any:
+def einsum(node: OpNode, *xs: Tensor) -> Tensor:
     """The sum that the equation describes."""
     return wend.einsum(node.get("equation").replace(" ", ""), *xs)
 
 
 @op("Det")
-def det(node: Any, x: Any) -> Any:
+def det(node: OpNode, x: Tensor) -> Tensor:
     """The determinants of square matrices, by elimination with the largest pivot of each column."""
     n = x.shape[-1]
     batch = tuple(x.shape[:-2])

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import wend
 import wend.nn.functional as F
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import axes_of, ints, number, pad_argument
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 from wend.onnx.importing.sizes import is_int
-from wend.onnx.importing.types import MOST_DIM, element_of, plain, with_element
+from wend.onnx.importing.types import MOST_DIM, Carried, element_of, plain, with_element
 
 
 @op("Transpose")
-def transpose(node: Any, x: Any) -> Any:
+def transpose(node: OpNode, x: Tensor) -> Tensor:
     """Dims in another order; without `perm` in reverse."""
     return x.permute(tuple(node.get("perm", range(x.ndim - 1, -1, -1))))
 
 
 @op("Concat")
-def concat(node: Any, *xs: Any) -> Any:
+def concat(node: OpNode, *xs: Tensor) -> Tensor:
     """Tensors joined along an axis."""
     return wend.cat(xs, node.get("axis", 1))
 
 
 @op("Split")
-def split(node: Any, x: Any, sizes: Any = None) -> Any:
+def split(node: OpNode, x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, ...]:
     """Parts along an axis: of given sizes, or as equal as can be."""
     axis = node.get("axis", 0)
     parts = node.get("split") if sizes is None else ints(sizes)
@@ -36,7 +37,7 @@ def split(node: Any, x: Any, sizes: Any = None) -> Any:
     return tuple(x.split(list(parts), axis))
 
 
-def take_slice(x: Any, axis: int, start: int, end: int, step: int) -> Any:
+def take_slice(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
     """Elements from start to before end by step, of either sign, clamped to the size."""
     if step > 0:  # as Python's
         return x[(slice(None),) * axis + (slice(start, end, step),)]
@@ -53,8 +54,13 @@ def take_slice(x: Any, axis: int, start: int, end: int, step: int) -> Any:
 
 @op("Slice")
 def cut(
-    node: Any, x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
-) -> Any:
+    node: OpNode,
+    x: Tensor,
+    starts: Tensor | None = None,
+    ends: Tensor | None = None,
+    axes: Tensor | None = None,
+    steps: Tensor | None = None,
+) -> Tensor:
     """Ranges along axes: attributes before opset 10, inputs from there on."""
     begin = ints(node.get("starts") if starts is None else starts)
     finish = ints(node.get("ends") if ends is None else ends)
@@ -67,7 +73,13 @@ def cut(
 
 
 @op("Pad")
-def pad(node: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
+def pad(
+    node: OpNode,
+    x: Tensor,
+    pads: Tensor | None = None,
+    value: Tensor | None = None,
+    axes: Tensor | None = None,
+) -> Tensor:
     """More elements around: constant, reflected, the edge's, or from the far side."""
     amounts = ints(node.get("pads", node.get("paddings")) if pads is None else pads)
     fill = node.get("value", 0) if value is None else number(value)
@@ -90,7 +102,7 @@ def pad(node: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None
     return x
 
 
-def padded(x: Any, amounts: Any, fill: Any) -> Any:
+def padded(x: Tensor, amounts: Sequence[int], fill: float) -> Tensor:
     """Constant padding of any type."""
     if x.dtype is wend.bool:
         return F.pad(x.to(wend.uint8), pad_argument(amounts), value=int(fill)) != 0
@@ -109,7 +121,7 @@ def _source(place: int, size: int, mode: str) -> int:
 
 
 @op("Tile")
-def tile(node: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
+def tile(node: OpNode, x: Tensor, repeats: Tensor, axis: Tensor | None = None) -> Tensor:
     """Copies side by side."""
     if axis is not None:
         counts = [1] * x.ndim
@@ -119,14 +131,14 @@ def tile(node: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 @op("Trilu")
-def trilu(node: Any, x: Any, k: Any = None) -> Any:
+def trilu(node: OpNode, x: Tensor, k: Tensor | None = None) -> Tensor:
     """The upper or the lower triangle of matrices."""
     diagonal = 0 if k is None else number(k)
     return wend.triu(x, diagonal) if node.get("upper", 1) else wend.tril(x, diagonal)
 
 
 @op("DepthToSpace")
-def depth_to_space(node: Any, x: Any) -> Any:
+def depth_to_space(node: OpNode, x: Tensor) -> Tensor:
     """Blocks of channels laid out as squares."""
     n, c, h, w = x.shape
     b = node.get("blocksize")
@@ -138,7 +150,7 @@ def depth_to_space(node: Any, x: Any) -> Any:
 
 
 @op("SpaceToDepth")
-def space_to_depth(node: Any, x: Any) -> Any:
+def space_to_depth(node: OpNode, x: Tensor) -> Tensor:
     """Squares laid out as blocks of channels."""
     n, c, h, w = x.shape
     b = node.get("blocksize")
@@ -148,7 +160,7 @@ def space_to_depth(node: Any, x: Any) -> Any:
 
 
 @op("ReverseSequence")
-def reverse_sequence(node: Any, x: Any, lengths: Any) -> Any:
+def reverse_sequence(node: OpNode, x: Tensor, lengths: Tensor) -> Tensor:
     """The first elements of each sequence in reverse order."""
     time, batch = node.get("time_axis", 0), node.get("batch_axis", 1)
     steps = wend.arange(x.shape[time]).reshape(-1, 1)
@@ -160,7 +172,7 @@ def reverse_sequence(node: Any, x: Any, lengths: Any) -> Any:
 
 
 @op("CenterCropPad")
-def center_crop_pad(node: Any, x: Any, sizes: Any) -> Any:
+def center_crop_pad(node: OpNode, x: Tensor, sizes: Tensor) -> Tensor:
     """Cut or filled with zeros around the middle, to given sizes."""
     wanted = ints(sizes)
     axes = axes_of(node.get("axes", range(x.ndim)), x.ndim)
@@ -176,7 +188,7 @@ def center_crop_pad(node: Any, x: Any, sizes: Any) -> Any:
 
 
 @op("Col2Im")
-def col2im(node: Any, x: Any, image: Any, block: Any) -> Any:
+def col2im(node: OpNode, x: Tensor, image: Tensor, block: Tensor) -> Tensor:
     """Columns added up where the patches overlap."""
     sizes, kernel = ints(image), ints(block)
     rank = len(sizes)
@@ -208,7 +220,7 @@ def col2im(node: Any, x: Any, image: Any, block: Any) -> Any:
 
 
 @op("ConcatFromSequence")
-def concat_from_sequence(node: Any, values: Any) -> Any:
+def concat_from_sequence(node: OpNode, values: Sequence[Tensor | Carried]) -> Tensor | Carried:
     """The tensors of a sequence, joined along an axis or along a new axis."""
     axis = node.get("axis")
     tensors = [plain(value) for value in values]

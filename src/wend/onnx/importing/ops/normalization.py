@@ -7,17 +7,20 @@ from typing import Any
 
 import wend
 import wend.nn.functional as F
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import in_float32
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 
 
 @op("BatchNormalization")
-def batch_normalization(node: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
+def batch_normalization(
+    node: OpNode, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
+) -> Tensor | tuple[Tensor, ...]:
     """Each channel by given statistics, or in training mode by those of the batch."""
     epsilon, momentum = node.get("epsilon", 1e-5), node.get("momentum", 0.9)
     shape = (-1,) + (1,) * (x.ndim - 2)
 
-    def scaled(m: Any, v: Any) -> Any:
+    def scaled(m: Tensor, v: Tensor) -> Tensor:
         m, v, s, b = (t.to(x.dtype).reshape(shape) for t in (m, v, scale, bias))
         return (x - m) / wend.sqrt(v + epsilon) * s + b
 
@@ -32,7 +35,7 @@ def batch_normalization(node: Any, x: Any, scale: Any, bias: Any, mean: Any, var
     return scaled(own_mean, own_variance), running_mean, running_variance
 
 
-def _standardised(x: Any, dims: Any, epsilon: float) -> tuple[Any, Any, Any]:
+def _standardised(x: Tensor, dims: tuple[int, ...], epsilon: float) -> tuple[Any, Any, Any]:
     mean = x.mean(dims, keepdim=True)
     centred = x - mean
     inverse = 1 / wend.sqrt((centred * centred).mean(dims, keepdim=True) + epsilon)
@@ -40,7 +43,7 @@ def _standardised(x: Any, dims: Any, epsilon: float) -> tuple[Any, Any, Any]:
 
 
 @op("InstanceNormalization")
-def instance_normalization(node: Any, x: Any, scale: Any, bias: Any) -> Any:
+def instance_normalization(node: OpNode, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     """Each channel of each instance by the mean and variance of that channel."""
     shape = (-1,) + (1,) * (x.ndim - 2)
     y, _, _ = _standardised(x, tuple(range(2, x.ndim)), node.get("epsilon", 1e-5))
@@ -48,7 +51,9 @@ def instance_normalization(node: Any, x: Any, scale: Any, bias: Any) -> Any:
 
 
 @op("LayerNormalization")
-def layer_normalization(node: Any, x: Any, scale: Any, bias: Any = None) -> Any:
+def layer_normalization(
+    node: OpNode, x: Tensor, scale: Tensor, bias: Tensor | None = None
+) -> tuple[Tensor, ...]:
     """The dims from an axis on by mean and variance; also the mean and the inverse deviation."""
     axis = node.get("axis", -1) % x.ndim
     dims, epsilon = tuple(range(axis, x.ndim)), node.get("epsilon", 1e-5)
@@ -58,7 +63,7 @@ def layer_normalization(node: Any, x: Any, scale: Any, bias: Any = None) -> Any:
 
 
 @op("GroupNormalization")
-def group_normalization(node: Any, x: Any, scale: Any, bias: Any) -> Any:
+def group_normalization(node: OpNode, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     """Groups of channels by mean and variance; before opset 21 scale and bias are per group."""
     groups = node.get("num_groups")
     n, c = x.shape[:2]
@@ -72,7 +77,7 @@ def group_normalization(node: Any, x: Any, scale: Any, bias: Any) -> Any:
 
 
 @op("LRN")
-def lrn(node: Any, x: Any) -> Any:
+def lrn(node: OpNode, x: Tensor) -> Tensor:
     """Each element divided by a power of the squares in a window of channels."""
     size = node.get("size")
     before = (size - 1) // 2
@@ -86,7 +91,7 @@ def lrn(node: Any, x: Any) -> Any:
 
 
 @op("LpNormalization")
-def lp_normalization(node: Any, x: Any) -> Any:
+def lp_normalization(node: OpNode, x: Tensor) -> Tensor:
     """Divided by the 1-norm or 2-norm along an axis; where that is 0, the result is 0."""
     axis = node.get("axis", -1)
     if node.get("p", 2) == 1:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import wend
 import wend.nn.functional as F
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.movement import padded
 from wend.onnx.importing.ops.reduction import _bound
 from wend.onnx.importing.ops.support import ints, is_float, same_padding
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _MEAN = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
@@ -20,7 +22,7 @@ _MEAN = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 class Windows:
     """The windows that a pooling node asks for, over an input of given sizes."""
 
-    def __init__(self, node: Any, sizes: Any) -> None:
+    def __init__(self, node: OpNode, sizes: Sequence[int]) -> None:
         self.kernel = tuple(node.get("kernel_shape"))
         self.rank = rank = len(self.kernel)
         self.strides = tuple(node.get("strides", (1,) * rank))
@@ -38,12 +40,12 @@ class Windows:
             # Windows may end behind the padding, or before the end of that.
             self.fill.append((count - 1) * stride + span - size - self.pads[i])
 
-    def pad(self, x: Any, value: Any) -> Any:
+    def pad(self, x: Tensor, value: float) -> Tensor:
         """The input with all that the windows reach, and nothing else."""
         outer = (0,) * (x.ndim - self.rank)
         return padded(x, (*outer, *self.pads[: self.rank], *outer, *self.fill), value)
 
-    def cut(self, x: Any) -> Any:
+    def cut(self, x: Tensor) -> Tensor:
         """(..., windows, elements of a window) of a padded input."""
         lead = x.ndim - self.rank
         for i in range(self.rank):
@@ -57,7 +59,7 @@ class Windows:
         x = x.permute(*range(lead), *order, *[axis + 1 for axis in order])
         return x.reshape(*x.shape[: lead + self.rank], math.prod(self.kernel))
 
-    def numbers(self, node: Any) -> Any:
+    def numbers(self, node: OpNode) -> Tensor:
         """How many elements of each window count for the mean."""
         lists = []
         for i, size in enumerate(self.sizes):
@@ -73,7 +75,7 @@ class Windows:
         return functools.reduce(wend.mul, vectors)
 
 
-def is_plain(node: Any) -> bool:
+def is_plain(node: OpNode) -> bool:
     """Whether a pooling node asks for windows that `nn.functional` makes: equal pads, and small."""
     kernel = node.get("kernel_shape")
     rank = len(kernel)
@@ -87,7 +89,7 @@ def is_plain(node: Any) -> bool:
     )
 
 
-def plain_windows(node: Any) -> tuple[Any, ...]:
+def plain_windows(node: OpNode) -> tuple[Any, ...]:
     """Kernel, strides and padding of a plain node."""
     kernel = node.get("kernel_shape")
     rank = len(kernel)
@@ -95,13 +97,13 @@ def plain_windows(node: Any) -> tuple[Any, ...]:
     return kernel, node.get("strides", (1,) * rank), pads[:rank]
 
 
-def ceiling(node: Any) -> dict[str, bool]:
+def ceiling(node: OpNode) -> dict[str, bool]:
     """Whether windows may end behind the padding."""
     return {"ceil_mode": bool(node.get("ceil_mode"))}
 
 
 @op("MaxPool")
-def max_pool(node: Any, x: Any) -> Any:
+def max_pool(node: OpNode, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     """The largest element of each window, and the index of that."""
     if is_plain(node) and not node.wants(1) and is_float(x):
         return _MAX[x.ndim - 2](x, *plain_windows(node), node.get("dilations", 1), **ceiling(node))
@@ -128,7 +130,7 @@ def max_pool(node: Any, x: Any) -> Any:
 
 
 @op("AveragePool")
-def average_pool(node: Any, x: Any) -> Any:
+def average_pool(node: OpNode, x: Tensor) -> Tensor:
     """The mean of each window."""
     if is_plain(node) and all(d == 1 for d in node.get("dilations", ())):
         whole = bool(node.get("count_include_pad"))
@@ -145,7 +147,7 @@ def average_pool(node: Any, x: Any) -> Any:
 
 
 @op("LpPool")
-def lp_pool(node: Any, x: Any) -> Any:
+def lp_pool(node: OpNode, x: Tensor) -> Tensor:
     """The p-norm of each window."""
     p = node.get("p", 2)
     windows = Windows(node, x.shape[2:])
@@ -153,26 +155,26 @@ def lp_pool(node: Any, x: Any) -> Any:
 
 
 @op("GlobalAveragePool")
-def global_average_pool(node: Any, x: Any) -> Any:
+def global_average_pool(node: OpNode, x: Tensor) -> Tensor:
     """The mean of each channel."""
     return x.mean(tuple(range(2, x.ndim)), keepdim=True)
 
 
 @op("GlobalMaxPool")
-def global_max_pool(node: Any, x: Any) -> Any:
+def global_max_pool(node: OpNode, x: Tensor) -> Tensor:
     """The largest element of each channel."""
     return wend.amax(x, tuple(range(2, x.ndim)), keepdim=True)
 
 
 @op("GlobalLpPool")
-def global_lp_pool(node: Any, x: Any) -> Any:
+def global_lp_pool(node: OpNode, x: Tensor) -> Tensor:
     """The p-norm of each channel."""
     p = node.get("p", 2)
     return (x.abs() ** p).sum(tuple(range(2, x.ndim)), keepdim=True) ** (1 / p)
 
 
 @op("MaxUnpool")
-def max_unpool(node: Any, x: Any, index: Any, shape: Any = None) -> Any:
+def max_unpool(node: OpNode, x: Tensor, index: Tensor, shape: Tensor | None = None) -> Tensor:
     """Elements back at the places that MaxPool found, zeros elsewhere."""
     kernel = node.get("kernel_shape")
     rank = len(kernel)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import wend
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.carried import aware
 from wend.onnx.importing.ops.casts import SMALL_FLOATS, SMALL_INTS, to_element
 from wend.onnx.importing.ops.convolution import convolve
 from wend.onnx.importing.ops.support import in_float32
-from wend.onnx.importing.registry import op
-from wend.onnx.importing.types import ELEMENTS, dtype_of, element_of, plain
+from wend.onnx.importing.registry import OpNode, op
+from wend.onnx.importing.types import ELEMENTS, Carried, dtype_of, element_of, plain
 
 
-def _spread(node: Any, t: Any, x: Any) -> Any:
+def _spread(node: OpNode, t: Tensor, x: Tensor) -> Tensor:
     """Scales or zero points spread over x: a single number, a number per slice, or blocks."""
     if t.ndim == 0 or t.numel() == 1:
         return t.reshape(())
@@ -36,7 +37,9 @@ def limits(element: int) -> tuple[int, int]:
     return info.min, info.max
 
 
-def quantize(x: Any, scale: Any, zero: Any, element: int, saturate: bool = True) -> Any:
+def quantize(
+    x: Tensor, scale: Tensor, zero: Tensor | None, element: int, saturate: bool = True
+) -> Tensor | Carried:
     """round(x / scale) + zero in the range of the element type; small floats are only divided."""
     scaled = x / scale
     if element in SMALL_FLOATS or element == 24:
@@ -49,7 +52,9 @@ def quantize(x: Any, scale: Any, zero: Any, element: int, saturate: bool = True)
 
 @aware
 @op("QuantizeLinear")
-def quantize_linear(node: Any, x: Any, scale: Any, zero: Any = None) -> Any:
+def quantize_linear(
+    node: OpNode, x: Tensor, scale: Tensor, zero: Tensor | Carried | None = None
+) -> Tensor | Carried:
     """Floats as whole numbers of a scale."""
     element = node.get("output_dtype") or (2 if zero is None else element_of(zero))
     point = None if zero is None else _spread(node, plain(zero), x)
@@ -61,7 +66,9 @@ def quantize_linear(node: Any, x: Any, scale: Any, zero: Any = None) -> Any:
 
 @aware
 @op("DequantizeLinear")
-def dequantize_linear(node: Any, x: Any, scale: Any, zero: Any = None) -> Any:
+def dequantize_linear(
+    node: OpNode, x: Tensor | Carried, scale: Tensor, zero: Tensor | Carried | None = None
+) -> Tensor:
     """Whole numbers of a scale as floats."""
     y = in_float32(plain(x))
     y = y if y.dtype.is_floating_point else y.to(wend.float32 if y.itemsize < 4 else wend.float64)
@@ -71,7 +78,7 @@ def dequantize_linear(node: Any, x: Any, scale: Any, zero: Any = None) -> Any:
     return result.to(dtype_of(node.get("output_dtype") or element_of(scale)))
 
 
-def _less(x: Any, zero: Any, per_row: bool = False) -> Any:
+def _less(x: Any, zero: Tensor | Carried | None, per_row: bool = False) -> Tensor:
     """x - zero in float64, where all products of 8 bits are exact."""
     x = x.double()
     if zero is None:
@@ -82,7 +89,7 @@ def _less(x: Any, zero: Any, per_row: bool = False) -> Any:
     return x - point
 
 
-def _scale(scale: Any, per_row: bool) -> Any:
+def _scale(scale: Tensor, per_row: bool) -> Tensor:
     scale = scale.double()
     return scale.unsqueeze(-1) if per_row and scale.ndim == 1 and scale.shape[0] > 1 else scale
 
@@ -90,8 +97,16 @@ def _scale(scale: Any, per_row: bool) -> Any:
 @aware
 @op("QLinearMatMul")
 def qlinear_matmul(
-    node: Any, a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any
-) -> Any:
+    node: OpNode,
+    a: Tensor | Carried,
+    sa: Tensor,
+    za: Tensor | Carried,
+    b: Tensor | Carried,
+    sb: Tensor,
+    zb: Tensor | Carried,
+    sy: Tensor,
+    zy: Any,
+) -> Tensor | Carried:
     """The product of quantised matrices, quantised."""
     if element_of(a) in SMALL_FLOATS:
         product = wend.matmul(plain(a) * sa.float(), plain(b) * sb.float())
@@ -102,18 +117,22 @@ def qlinear_matmul(
 
 
 @op("MatMulInteger")
-def matmul_integer(node: Any, a: Any, b: Any, za: Any = None, zb: Any = None) -> Any:
+def matmul_integer(
+    node: OpNode, a: Tensor, b: Tensor, za: Tensor | None = None, zb: Tensor | None = None
+) -> Tensor:
     """The product of matrices of small whole numbers, in int32."""
     return wend.matmul(_less(a, za, True), _less(b, zb)).to(wend.int32)
 
 
 @op("ConvInteger")
-def conv_integer(node: Any, x: Any, w: Any, zx: Any = None, zw: Any = None) -> Any:
+def conv_integer(
+    node: OpNode, x: Tensor, w: Tensor, zx: Tensor | None = None, zw: Tensor | None = None
+) -> Tensor:
     """The convolution of small whole numbers, in int32."""
     return convolve(node, _less(x, zx), _channels(w, zw)).to(wend.int32)
 
 
-def _channels(w: Any, zero: Any) -> Any:
+def _channels(w: Tensor, zero: Tensor | None) -> Tensor:
     """Weights less zero points: a single number, or a number per output channel."""
     if zero is not None and zero.numel() > 1:
         zero = zero.reshape((-1,) + (1,) * (w.ndim - 1))
@@ -122,17 +141,17 @@ def _channels(w: Any, zero: Any) -> Any:
 
 @op("QLinearConv")
 def qlinear_conv(
-    node: Any,
-    x: Any,
-    sx: Any,
-    zx: Any,
-    w: Any,
-    sw: Any,
-    zw: Any,
-    sy: Any,
-    zy: Any,
-    bias: Any = None,
-) -> Any:
+    node: OpNode,
+    x: Tensor,
+    sx: Tensor,
+    zx: Tensor,
+    w: Tensor,
+    sw: Tensor,
+    zw: Tensor,
+    sy: Tensor,
+    zy: Tensor,
+    bias: Tensor | None = None,
+) -> Tensor | Carried:
     """The convolution of quantised tensors, quantised."""
     y = convolve(node, _less(x, zx), _channels(w, zw))
     shape = (-1,) + (1,) * (y.ndim - 2)

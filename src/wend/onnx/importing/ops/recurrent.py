@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import wend
 import wend.nn.functional as F
+from wend._engine.core._hot import Tensor
 from wend.nn._base.recurrence import walk_steps
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 
 ACTIVATIONS = {
     "Relu": lambda x, a, b: wend.relu(x),
@@ -34,8 +36,16 @@ _CASED = {name.lower(): function for name, function in ACTIVATIONS.items()}
 class Cell:
     """The weights and activations of a direction of a recurrent node."""
 
+    peepholes: Tensor | None
+
     def __init__(
-        self, node: Any, direction: int, w: Any, r: Any, b: Any, defaults: tuple[str, ...]
+        self,
+        node: OpNode,
+        direction: int,
+        w: Tensor,
+        r: Tensor,
+        b: Tensor | None,
+        defaults: tuple[str, ...],
     ) -> None:
         self.w, self.r = w[direction].t(), r[direction].t()
         self.hidden = r.shape[-1]
@@ -55,20 +65,28 @@ class Cell:
             self.functions.append(self._function(names[i], alpha, beta, node.get("clip")))
 
     @staticmethod
-    def _function(name: str, alpha: Any, beta: Any, clip: Any) -> Any:
+    def _function(
+        name: str, alpha: float | None, beta: float | None, clip: float | None
+    ) -> Callable[[Tensor], Tensor]:
         function = _CASED[name.lower()]
         if clip is None:
             return lambda x: function(x, alpha, beta)
         return lambda x: function(wend.clamp(x, -clip, clip), alpha, beta)
 
-    def gates(self, x: Any) -> Any:
+    def gates(self, x: Tensor) -> Tensor:
         """The part of the gates that the input gives."""
         return wend.matmul(x, self.w) + self.wb
 
 
 def recurrent(
-    node: Any, x: Any, lengths: Any, states: list[Any], make: Any, step: Any, hidden: int
-) -> Any:
+    node: OpNode,
+    x: Tensor,
+    lengths: Tensor | None,
+    states: list[Any],
+    make: Callable[[int], Cell],
+    step: Callable[[Cell, Tensor, list[Tensor]], list[Tensor]],
+    hidden: int,
+) -> tuple[Tensor, ...]:
     """All outputs and the last states; `make(d)` is a direction's cell, `step` a step of time."""
     if node.get("layout"):
         x = x.transpose(0, 1)
@@ -102,8 +120,13 @@ def recurrent(
 
 
 def as_layer(
-    node: Any, x: Any, weights: list[Any], states: list[Any], mode: str, order: tuple[int, ...]
-) -> Any:
+    node: OpNode,
+    x: Tensor,
+    weights: list[Any],
+    states: list[Any],
+    mode: str,
+    order: tuple[int, ...],
+) -> tuple[Tensor, ...]:
     """All outputs and the last states of a node that is a layer of `nn`.
 
     weights: W, R and B of the node, of which the gates get `nn`'s order
@@ -132,7 +155,7 @@ def as_layer(
     return (y, *ends)
 
 
-def _in_order(weight: Any, order: tuple[int, ...]) -> Any:
+def _in_order(weight: Tensor, order: tuple[int, ...]) -> Tensor:
     """A weight with its gates in another order."""
     if len(order) == 1:
         return weight
@@ -140,7 +163,7 @@ def _in_order(weight: Any, order: tuple[int, ...]) -> Any:
     return wend.cat([parts[k] for k in order])
 
 
-def is_layer(node: Any, lengths: Any, count: int) -> bool:
+def is_layer(node: OpNode, lengths: Tensor | None, count: int) -> bool:
     """Whether a node has the activations of `nn`'s layers, and no lengths and bounds."""
     usual = ("Sigmoid", "Tanh", "Tanh")[-count:] if count > 1 else ("Tanh",)
     lots = 2 if node.get("direction") == "bidirectional" else 1
@@ -151,14 +174,20 @@ def is_layer(node: Any, lengths: Any, count: int) -> bool:
 
 @op("RNN")
 def rnn(
-    node: Any, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None
-) -> Any:
+    node: OpNode,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+) -> tuple[Tensor, ...]:
     """h = f(x W + h R + b)."""
     if is_layer(node, lengths, 1):
         relu = "relu" in [name.lower() for name in node.get("activations", ())]
         return as_layer(node, x, [w, r, b], [h], "RNN_RELU" if relu else "RNN_TANH", (0,))
 
-    def step(cell: Any, x: Any, state: Any) -> Any:
+    def step(cell: Cell, x: Tensor, state: list[Tensor]) -> list[Tensor]:
         return [cell.functions[0](cell.gates(x) + wend.matmul(state[0], cell.r) + cell.rb)]
 
     def make(d: int) -> Cell:
@@ -169,14 +198,20 @@ def rnn(
 
 @op("GRU")
 def gru(
-    node: Any, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None
-) -> Any:
+    node: OpNode,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+) -> tuple[Tensor, ...]:
     """A gated recurrent unit; gates in the order update, reset, hidden."""
     n = r.shape[-1]
     if node.get("linear_before_reset") and is_layer(node, lengths, 2):
         return as_layer(node, x, [w, r, b], [h], "GRU", (1, 0, 2))
 
-    def step(cell: Any, x: Any, state: Any) -> Any:
+    def step(cell: Any, x: Tensor, state: list[Tensor]) -> list[Tensor]:
         (h,), (f, g) = state, cell.functions
         inner, bias = cell.gates(x), cell.rb
         zr = 0 if b is None else bias[: 2 * n]
@@ -197,16 +232,16 @@ def gru(
 
 @op("LSTM")
 def lstm(
-    node: Any,
-    x: Any,
-    w: Any,
-    r: Any,
-    b: Any = None,
-    lengths: Any = None,
-    h: Any = None,
-    c: Any = None,
-    peepholes: Any = None,
-) -> Any:
+    node: OpNode,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    c: Tensor | None = None,
+    peepholes: Tensor | None = None,
+) -> tuple[Tensor, ...]:
     """Long short-term memory; gates in the order input, output, forget, cell."""
     n = r.shape[-1]
     unusual = peepholes is not None or node.get("input_forget")
@@ -215,10 +250,10 @@ def lstm(
 
     def make(d: int) -> Cell:
         cell = Cell(node, d, w, r, b, ("Sigmoid", "Tanh", "Tanh"))
-        cell.peepholes = None if peepholes is None else peepholes[d]  # type: ignore[attr-defined]
+        cell.peepholes = None if peepholes is None else peepholes[d]
         return cell
 
-    def step(cell: Any, x: Any, state: Any) -> Any:
+    def step(cell: Cell, x: Tensor, state: list[Tensor]) -> list[Tensor]:
         (h, c), (f, g, k) = state, cell.functions
         gates = cell.gates(x) + wend.matmul(h, cell.r) + cell.rb
         i, o, forget, new = (gates[:, j * n : (j + 1) * n] for j in range(4))

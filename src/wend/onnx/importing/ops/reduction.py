@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import wend
+from wend._engine.base.dtypes import DType
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import axes_of, in_float32, is_float
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 
 
-def _total(x: Any, axes: Any, keep: bool) -> Any:
+def _total(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
     return wend.sum(x, axes, keepdim=keep, dtype=x.dtype)
 
 
-def _product(x: Any, axes: Any, keep: bool) -> Any:
+def _product(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
     for axis in sorted(axes, reverse=True):
         x = wend.prod(x, axis, keepdim=keep, dtype=x.dtype)
     return x
 
 
-def _mean(x: Any, axes: Any, keep: bool) -> Any:
+def _mean(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
     if is_float(x):
         return wend.mean(x, axes, keepdim=keep)
     count = math.prod(x.shape[axis] for axis in axes)
     return wend.div(_total(x, axes, keep), count, rounding_mode="trunc")
 
 
-def _largest(x: Any, axes: Any, keep: bool, sign: int = 1) -> Any:
+def _largest(x: Tensor, axes: Sequence[int], keep: bool, sign: int = 1) -> Tensor:
     if any(x.shape[axis] == 0 for axis in axes):
         shape = [1 if i in axes else n for i, n in enumerate(x.shape)]
         kept = [n for i, n in enumerate(x.shape) if i not in axes]
@@ -37,7 +39,7 @@ def _largest(x: Any, axes: Any, keep: bool, sign: int = 1) -> Any:
     return (wend.amax if sign > 0 else wend.amin)(x, axes, keepdim=keep)
 
 
-def _bound(dtype: Any, sign: int) -> Any:
+def _bound(dtype: DType, sign: int) -> float:
     """The least or greatest value of a type."""
     if dtype is wend.bool:
         return sign > 0
@@ -47,13 +49,13 @@ def _bound(dtype: Any, sign: int) -> Any:
     return limits.max if sign > 0 else limits.min
 
 
-def _log_sum_exp(x: Any, axes: Any, keep: bool) -> Any:
+def _log_sum_exp(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
     if is_float(x):
         return wend.logsumexp(x, axes, keepdim=keep)
     return wend.logsumexp(x.double(), axes, keepdim=keep).to(x.dtype)
 
 
-def _root(x: Any, axes: Any, keep: bool) -> Any:
+def _root(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
     y = in_float32(x) if is_float(x) else x.double()
     return wend.sqrt(_total(y * y, axes, keep)).to(x.dtype)
 
@@ -73,7 +75,7 @@ REDUCTIONS = {
 
 
 @op(*REDUCTIONS)
-def reduced(node: Any, x: Any, axes: Any = None) -> Any:
+def reduced(node: OpNode, x: Tensor, axes: Tensor | None = None) -> Tensor:
     """Over the given axes; without any over all, or with `noop_with_empty_axes` over none."""
     axes = node.get("axes") if axes is None else axes
     which = [] if axes is None else axes_of(axes, x.ndim)

@@ -6,15 +6,16 @@ import math
 from typing import Any
 
 import wend
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import axes_of, in_float32, ints, is_float
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 from wend.onnx.importing.types import plain
 
 
 class Axis:
     """An axis to be resized: sizes, scale, region, and the node's rules."""
 
-    def __init__(self, node: Any, size: int, out: int, scale: float, roi: tuple[float, float]):
+    def __init__(self, node: OpNode, size: int, out: int, scale: float, roi: tuple[float, float]):
         self.node, self.size, self.out, self.scale, self.roi = node, size, out, scale, roi
         default = "half_pixel" if node.version >= 11 else "asymmetric"
         self.rule = node.get("coordinate_transformation_mode", default)
@@ -98,7 +99,7 @@ class Axis:
         return 0.0
 
 
-def resize_axes(node: Any, x: Any, plan: dict[int, Axis]) -> Any:
+def resize_axes(node: OpNode, x: Tensor, plan: dict[int, Axis]) -> Tensor:
     """The input with each of the axes resized."""
     mode = node.get("mode", "nearest")
     kept = x.dtype
@@ -121,7 +122,9 @@ def resize_axes(node: Any, x: Any, plan: dict[int, Axis]) -> Any:
     return x.to(kept)
 
 
-def _sized(node: Any, x: Any, axes: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:
+def _sized(
+    node: OpNode, x: Tensor, axes: list[int], sizes: list[int]
+) -> tuple[list[int], list[float]]:
     """Sizes and scales of the axes, under the node's policy for the aspect ratio."""
     scales = [size / x.shape[axis] for axis, size in zip(axes, sizes)]
     policy = node.get("keep_aspect_ratio_policy", "stretch")
@@ -132,7 +135,13 @@ def _sized(node: Any, x: Any, axes: list[int], sizes: list[int]) -> tuple[list[i
 
 
 @op("Resize")
-def resize(node: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
+def resize(
+    node: OpNode,
+    x: Tensor,
+    roi: Tensor | None = None,
+    scales: Any = None,
+    sizes: Tensor | None = None,
+) -> Tensor:
     """Another number of elements along axes, interpolated."""
     if node.version < 11:
         roi, scales = None, roi
@@ -153,7 +162,7 @@ def resize(node: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = 
 
 
 @op("Upsample")
-def upsample(node: Any, x: Any, scales: Any = None) -> Any:
+def upsample(node: OpNode, x: Tensor, scales: Tensor | None = None) -> Tensor:
     """The former Resize: scales are an attribute before opset 9."""
     if scales is not None:
         factors = scales.reshape(-1).tolist()

@@ -5,27 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 import wend
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.carried import aware
+from wend.onnx.importing.graph import Scope
 from wend.onnx.importing.ops.support import ints, number
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
+from wend.onnx.importing.types import Carried
 
 
 @op("SequenceEmpty")
-def sequence_empty(node: Any) -> Any:
+def sequence_empty(node: OpNode) -> list[Tensor]:
     """A sequence of nothing."""
     return []
 
 
 @aware
 @op("SequenceConstruct")
-def sequence_construct(node: Any, *values: Any) -> Any:
+def sequence_construct(node: OpNode, *values: Tensor | Carried) -> list[Tensor | Carried]:
     """The values as a sequence."""
     return list(values)
 
 
 @aware
 @op("SequenceInsert")
-def sequence_insert(node: Any, values: Any, value: Any, place: Any = None) -> Any:
+def sequence_insert(
+    node: OpNode,
+    values: list[Tensor | Carried],
+    value: Tensor | Carried,
+    place: Tensor | None = None,
+) -> list[Tensor | Carried]:
     """A value before a place, or at the end."""
     at = len(values) if place is None else number(place)
     at = at + len(values) if at < 0 else at
@@ -33,26 +41,26 @@ def sequence_insert(node: Any, values: Any, value: Any, place: Any = None) -> An
 
 
 @op("SequenceErase")
-def sequence_erase(node: Any, values: Any, place: Any = None) -> Any:
+def sequence_erase(node: OpNode, values: list[Tensor], place: Tensor | None = None) -> list[Tensor]:
     """All values without that at a place: the last, if no place is given."""
     at = len(values) - 1 if place is None else number(place) % len(values)
     return [*values[:at], *values[at + 1 :]]
 
 
 @op("SequenceAt")
-def sequence_at(node: Any, values: Any, place: Any) -> Any:
+def sequence_at(node: OpNode, values: list[Tensor], place: Tensor) -> Tensor:
     """The value at a place, which counts from the end if negative."""
     return values[number(place)]
 
 
 @op("SequenceLength")
-def sequence_length(node: Any, values: Any) -> Any:
+def sequence_length(node: OpNode, values: list[Tensor]) -> Tensor:
     """The number of values."""
     return wend.tensor(len(values), dtype=wend.int64)
 
 
 @op("SplitToSequence")
-def split_to_sequence(node: Any, x: Any, sizes: Any = None) -> Any:
+def split_to_sequence(node: OpNode, x: Tensor, sizes: Tensor | None = None) -> list[Tensor]:
     """Parts of a tensor: of size 1, of another size, or of given sizes."""
     axis = node.get("axis", 0)
     if sizes is None:
@@ -62,7 +70,9 @@ def split_to_sequence(node: Any, x: Any, sizes: Any = None) -> Any:
 
 
 @op("SequenceMap", scoped=True)
-def sequence_map(node: Any, scope: Any, first: Any, *others: Any) -> Any:
+def sequence_map(
+    node: OpNode, scope: Scope, first: list[Tensor], *others: Tensor | list[Tensor]
+) -> tuple[list[Any], ...]:
     """A graph for each value of a sequence, with the values of further sequences beside."""
     body = node.get("body")
     columns: list[list[Any]] = [[] for _ in body.outputs]

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import wend
 from wend._engine.base.errors import FormatError, ShapeError
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.carried import aware
 from wend.onnx.importing.ops.support import axes_of, ints, number, size_tensor
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 from wend.onnx.importing.sizes import MOST_KNOWN, is_int, remember
-from wend.onnx.importing.types import Text, dtype_of, element_of, plain, with_element
+from wend.onnx.importing.types import Carried, Text, dtype_of, element_of, plain, with_element
 
 
 @aware
 @op("Shape")
-def shape(node: Any, x: Any) -> Any:
+def shape(node: OpNode, x: Tensor | Carried | Text) -> Tensor:
     """The sizes of the dims, from `start` to `end`."""
     return size_tensor(tuple(x.shape)[node.get("start", 0) : node.get("end")])
 
 
 @aware
 @op("Size")
-def size(node: Any, x: Any) -> Any:
+def size(node: OpNode, x: Tensor | Carried | Text) -> Tensor:
     """The number of elements."""
     count = math.prod(x.shape)
     return remember(wend.tensor(count, dtype=wend.int64), [count])
 
 
 @op("Constant")
-def constant(node: Any) -> Any:
+def constant(node: OpNode) -> Tensor | Carried | Text:
     """The value of whichever attribute is there."""
     for name in ("value", "sparse_value"):
         if node.get(name) is not None:
@@ -49,7 +49,7 @@ def constant(node: Any) -> Any:
 
 
 @op("ConstantOfShape")
-def constant_of_shape(node: Any, sizes: Any) -> Any:
+def constant_of_shape(node: OpNode, sizes: Tensor) -> Tensor | Carried:
     """A tensor of equal elements."""
     value = node.get("value")
     if value is None:
@@ -62,7 +62,7 @@ def constant_of_shape(node: Any, sizes: Any) -> Any:
 
 
 @op("EyeLike")
-def eye_like(node: Any, x: Any) -> Any:
+def eye_like(node: OpNode, x: Tensor) -> Tensor:
     """1 on a diagonal of a matrix, else 0."""
     rows, columns = x.shape
     dtype = dtype_of(node.get("dtype")) if node.get("dtype") else x.dtype
@@ -71,7 +71,7 @@ def eye_like(node: Any, x: Any) -> Any:
 
 
 @op("Range")
-def numbers(node: Any, start: Any, limit: Any, delta: Any) -> Any:
+def numbers(node: OpNode, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     """Numbers from a start by a step to below a limit."""
     first, last, step = number(start), number(limit), number(delta)
     count = max(math.ceil((last - first) / step), 0)
@@ -79,7 +79,7 @@ def numbers(node: Any, start: Any, limit: Any, delta: Any) -> Any:
 
 
 @op("Reshape")
-def reshape(node: Any, x: Any, sizes: Any = None) -> Any:
+def reshape(node: OpNode, x: Tensor, sizes: Tensor | None = None) -> Tensor:
     """Other dims over the same elements: 0 keeps a dim, -1 is the rest."""
     wanted = ints(node.get("shape") if sizes is None else sizes)
     if not node.get("allowzero"):
@@ -91,7 +91,7 @@ def reshape(node: Any, x: Any, sizes: Any = None) -> Any:
 
 
 @op("Flatten")
-def flatten(node: Any, x: Any) -> Any:
+def flatten(node: OpNode, x: Tensor) -> Tensor:
     """Two dims: those before the axis, and those from there on."""
     axis = node.get("axis", 1)
     axis = axis + x.ndim if axis < 0 else axis
@@ -99,7 +99,7 @@ def flatten(node: Any, x: Any) -> Any:
 
 
 @op("Squeeze")
-def squeeze(node: Any, x: Any, axes: Any = None) -> Any:
+def squeeze(node: OpNode, x: Tensor, axes: Tensor | None = None) -> Tensor:
     """Without the dims of size 1, or without some of those."""
     axes = node.get("axes") if axes is None else axes
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axes is None else axes_of(axes, x.ndim)
@@ -110,7 +110,7 @@ def squeeze(node: Any, x: Any, axes: Any = None) -> Any:
 
 
 @op("Unsqueeze")
-def unsqueeze(node: Any, x: Any, axes: Any = None) -> Any:
+def unsqueeze(node: OpNode, x: Tensor, axes: Tensor | None = None) -> Tensor:
     """With dims of size 1 at the axes of the result."""
     wanted = ints(node.get("axes") if axes is None else axes)
     rank = x.ndim + len(wanted)
@@ -120,7 +120,7 @@ def unsqueeze(node: Any, x: Any, axes: Any = None) -> Any:
 
 
 @op("Expand")
-def expand(node: Any, x: Any, sizes: Any) -> Any:
+def expand(node: OpNode, x: Tensor, sizes: Tensor) -> Tensor:
     """Repeated along dims of size 1; both shapes broadcast."""
     wanted = ints(sizes)
     rank = max(x.ndim, len(wanted))
@@ -130,19 +130,19 @@ def expand(node: Any, x: Any, sizes: Any) -> Any:
 
 
 @op("Optional")
-def optional(node: Any, x: Any = None) -> Any:
+def optional(node: OpNode, x: Tensor | None = None) -> Tensor | None:
     """The value, or none."""
     return x
 
 
 @op("OptionalHasElement")
-def optional_has_element(node: Any, x: Any = None) -> Any:
+def optional_has_element(node: OpNode, x: Tensor | None = None) -> Tensor:
     """Whether there is a value."""
     return wend.tensor(x is not None)
 
 
 @op("OptionalGetElement")
-def optional_get_element(node: Any, x: Any) -> Any:
+def optional_get_element(node: OpNode, x: Tensor) -> Tensor:
     """The value of an optional. Raises FormatError if there is none."""
     if x is None:
         raise FormatError(f"onnx: {node} asks for the value of an empty optional")

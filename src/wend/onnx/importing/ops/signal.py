@@ -6,13 +6,15 @@ import math
 from typing import Any
 
 import wend
+from wend._engine.base.dtypes import DType
+from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.movement import padded
 from wend.onnx.importing.ops.support import number
-from wend.onnx.importing.registry import op
+from wend.onnx.importing.registry import OpNode, op
 from wend.onnx.importing.types import dtype_of
 
 
-def _waves(n: int, dtype: Any, sign: int) -> tuple[Any, Any]:
+def _waves(n: int, dtype: DType, sign: int) -> tuple[Any, Any]:
     """cos and sin of sign 2 pi i j / n, as matrices."""
     # The product is reduced first: large angles would lose digits.
     turns = wend.remainder(wend.arange(n).reshape(-1, 1) * wend.arange(n), n).double()
@@ -20,7 +22,7 @@ def _waves(n: int, dtype: Any, sign: int) -> tuple[Any, Any]:
     return wend.cos(angle).to(dtype), wend.sin(angle).to(dtype)
 
 
-def transform(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
+def transform(real: Tensor, imaginary: Tensor | None, inverse: bool) -> tuple[Tensor, Tensor]:
     """The discrete Fourier transform along the last dim, as two parts."""
     n = real.shape[-1]
     c, s = _waves(n, real.dtype, 1 if inverse else -1)
@@ -31,7 +33,9 @@ def transform(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
 
 
 @op("DFT")
-def dft(node: Any, x: Any, length: Any = None, axis: Any = None) -> Any:
+def dft(
+    node: OpNode, x: Tensor, length: Tensor | None = None, axis: Tensor | None = None
+) -> Tensor:
     """The transform along an axis; the last dim holds the real and imaginary parts."""
     place = node.get("axis", 1) if node.version < 20 else (-2 if axis is None else number(axis))
     place = place % x.ndim
@@ -53,7 +57,7 @@ def dft(node: Any, x: Any, length: Any = None, axis: Any = None) -> Any:
     return wend.stack([part.movedim(-1, place) for part in parts], -1)
 
 
-def _both_sides(real: Any, imaginary: Any, n: int) -> tuple[Any, Any]:
+def _both_sides(real: Tensor, imaginary: Tensor | None, n: int) -> tuple[Tensor, Tensor | None]:
     """All n frequencies of a real signal, from those up to the half."""
     half = n // 2 + 1
     rest = n - half
@@ -66,7 +70,13 @@ def _both_sides(real: Any, imaginary: Any, n: int) -> tuple[Any, Any]:
 
 
 @op("STFT")
-def stft(node: Any, x: Any, step: Any, window: Any = None, length: Any = None) -> Any:
+def stft(
+    node: OpNode,
+    x: Tensor,
+    step: Tensor,
+    window: Any = None,
+    length: Tensor | None = None,
+) -> Tensor:
     """Transforms of overlapping frames of a signal."""
     size = number(length) if length is not None else window.shape[0]
     hop = number(step)
@@ -84,7 +94,9 @@ def stft(node: Any, x: Any, step: Any, window: Any = None, length: Any = None) -
 
 
 @op("MelWeightMatrix")
-def mel_weight_matrix(node: Any, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
+def mel_weight_matrix(
+    node: OpNode, bins: Tensor, length: Tensor, rate: Tensor, low: Tensor, high: Tensor
+) -> Tensor:
     """Triangles over frequencies, equally wide on the mel scale."""
     count, n, hertz = number(bins), number(length), number(rate)
 

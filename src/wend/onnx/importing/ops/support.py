@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import wend
+from wend._engine.core._hot import Tensor
+from wend.onnx.importing.registry import OpNode
 from wend.onnx.importing.sizes import is_explored, known_of, remember, whole
-from wend.onnx.importing.types import plain
+from wend.onnx.importing.types import Carried, plain
+
+Ints: TypeAlias = list[int] | tuple[int, ...] | range
 
 
-def ints(value: Any) -> list[Any]:
+def ints(value: Tensor | Carried | Ints) -> list[Any]:
     """The elements of an integer tensor, or of a tuple of ints, as a list."""
     if isinstance(value, list | tuple | range):
         return list(value)
@@ -22,7 +27,7 @@ def ints(value: Any) -> list[Any]:
     return [int(n) for n in flat.tolist()]
 
 
-def number(value: Any) -> Any:
+def number(value: Tensor | Carried) -> Any:
     """The element of a tensor with a single element."""
     known = known_of(value)
     if known is not None:
@@ -30,28 +35,28 @@ def number(value: Any) -> Any:
     return plain(value).item()
 
 
-def axes_of(value: Any, rank: int) -> list[int]:
+def axes_of(value: Tensor | Carried | Ints, rank: int) -> list[int]:
     """Axes from an attribute or a tensor, all from 0 on."""
     return [axis % rank if rank else 0 for axis in ints(value)]
 
 
-def size_tensor(values: Any) -> Any:
+def size_tensor(values: Sequence[int]) -> Tensor:
     """An int64 vector."""
     numbers = [whole(n) for n in values]
     return remember(wend.tensor(numbers, dtype=wend.int64), numbers)
 
 
-def is_float(x: Any) -> bool:
+def is_float(x: Tensor) -> bool:
     """Whether the tensor's type is a float."""
     return bool(x.dtype.is_floating_point)
 
 
-def in_float32(x: Any) -> Any:
+def in_float32(x: Tensor) -> Tensor:
     """The tensor with at least float32's precision."""
     return x.float() if x.dtype in (wend.float16, wend.bfloat16) else x
 
 
-def legacy_operand(node: Any, x: Any, y: Any) -> Any:
+def legacy_operand(node: OpNode, x: Tensor, y: Tensor) -> Tensor:
     """The second operand of an op before opset 7, aligned with `axis` of the first."""
     axis = node.get("axis")
     if node.version >= 7 or not node.get("broadcast") or axis is None:
@@ -60,7 +65,13 @@ def legacy_operand(node: Any, x: Any, y: Any) -> Any:
     return y.reshape(tuple(y.shape) + (1,) * behind)
 
 
-def same_padding(node: Any, sizes: Any, kernel: Any, strides: Any, dilations: Any) -> list[int]:
+def same_padding(
+    node: OpNode,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[int]:
     """The pads (all begins, then all ends) that a node asks for."""
     mode = node.get("auto_pad", "NOTSET")
     rank = len(kernel)
@@ -77,7 +88,7 @@ def same_padding(node: Any, sizes: Any, kernel: Any, strides: Any, dilations: An
     return begins + ends
 
 
-def pad_argument(pads: Any) -> list[int]:
+def pad_argument(pads: Sequence[int]) -> list[int]:
     """Pads of ONNX (all begins, then all ends) as `nn.functional.pad` takes them."""
     rank = len(pads) // 2
     argument = []

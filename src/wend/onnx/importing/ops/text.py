@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import wend
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentError
-from wend.onnx.importing.registry import op
-from wend.onnx.importing.types import Text, dtype_of, element_of, plain, with_element
+from wend._engine.core._hot import Tensor
+from wend.onnx.importing.registry import OpNode, op
+from wend.onnx.importing.types import Carried, Text, dtype_of, element_of, plain, with_element
 
 
-def _broadcast(a: Text, b: Text) -> Any:
+def _broadcast(a: Text, b: Text) -> tuple[list[str], list[str], tuple[int, ...]]:
     """The strings of both, side by side, and the common shape."""
     rank = max(len(a.shape), len(b.shape))
     shapes = [(1,) * (rank - len(t.shape)) + t.shape for t in (a, b)]
@@ -27,39 +30,39 @@ def _broadcast(a: Text, b: Text) -> Any:
     return columns[0], columns[1], shape
 
 
-def _as_tensor(values: Any, shape: Any, dtype: Any) -> Any:
+def _as_tensor(values: Iterable[float], shape: tuple[int, ...], dtype: DType) -> Tensor:
     return wend.tensor(list(values), dtype=dtype).reshape(shape)
 
 
 @op("Identity", on_text=True)
-def identity(node: Any, x: Text) -> Text:
+def identity(node: OpNode, x: Text) -> Text:
     """The input."""
     return x
 
 
 @op("Equal", on_text=True)
-def equal(node: Any, a: Text, b: Text) -> Any:
+def equal(node: OpNode, a: Text, b: Text) -> Tensor:
     """Whether strings are equal."""
     first, second, shape = _broadcast(a, b)
     return _as_tensor([x == y for x, y in zip(first, second)], shape, wend.bool)
 
 
 @op("StringConcat", on_text=True)
-def string_concat(node: Any, a: Text, b: Text) -> Text:
+def string_concat(node: OpNode, a: Text, b: Text) -> Text:
     """Strings joined, pair by pair."""
     first, second, shape = _broadcast(a, b)
     return Text([x + y for x, y in zip(first, second)], shape)
 
 
 @op("RegexFullMatch", on_text=True)
-def regex_full_match(node: Any, x: Text) -> Any:
+def regex_full_match(node: OpNode, x: Text) -> Tensor:
     """Whether a pattern fits whole strings, by Python's syntax."""
     pattern = re.compile(node.get("pattern", ""))
     return _as_tensor([pattern.fullmatch(s) is not None for s in x.flat], x.shape, wend.bool)
 
 
 @op("StringSplit", on_text=True)
-def string_split(node: Any, x: Text) -> Any:
+def string_split(node: OpNode, x: Text) -> tuple[Text, Tensor]:
     """The parts of each string, filled up with empty strings, and how many there are."""
     parts = [s.split(node.get("delimiter") or None, node.get("maxsplit", -1)) for s in x.flat]
     most = max(map(len, parts), default=0)
@@ -68,7 +71,7 @@ def string_split(node: Any, x: Text) -> Any:
 
 
 @op("StringNormalizer", on_text=True)
-def string_normalizer(node: Any, x: Text) -> Text:
+def string_normalizer(node: OpNode, x: Text) -> Text:
     """Strings without stop words, in upper or lower case."""
     stopped = node.get("stopwords", ())
     if node.get("is_case_sensitive", 0):
@@ -81,7 +84,7 @@ def string_normalizer(node: Any, x: Text) -> Text:
     return Text(kept, (*x.shape[:-1], len(kept)))
 
 
-def _listed(node: Any, what: str) -> Any:
+def _listed(node: OpNode, what: str) -> tuple[list[Any], int]:
     """The keys or values of a LabelEncoder, and the element type."""
     for name, element in (("strings", 8), ("int64s", 7), ("floats", 1)):
         entries = node.get(f"{what}_{name}")
@@ -94,7 +97,7 @@ def _listed(node: Any, what: str) -> Any:
 
 @op("LabelEncoder", domain="ai.onnx.ml")
 @op("LabelEncoder", domain="ai.onnx.ml", on_text=True)
-def label_encoder(node: Any, x: Any) -> Any:
+def label_encoder(node: OpNode, x: Tensor | Carried | Text) -> Tensor | Carried | Text:
     """Each element by a table of keys and values."""
     keys, _ = _listed(node, "keys")
     values, element = _listed(node, "values")
@@ -117,7 +120,7 @@ def label_encoder(node: Any, x: Any) -> Any:
 
 @op("TfIdfVectorizer")
 @op("TfIdfVectorizer", on_text=True)
-def tf_idf_vectorizer(node: Any, x: Any) -> Any:
+def tf_idf_vectorizer(node: OpNode, x: Tensor | Text) -> Tensor:
     """How often each n-gram of a list occurs in the rows, weighted or not."""
     pool = node.get("pool_strings") or node.get("pool_int64s")
     starts, columns = node.get("ngram_counts"), node.get("ngram_indexes")
@@ -141,7 +144,9 @@ def tf_idf_vectorizer(node: Any, x: Any) -> Any:
     return (result > 0).float() * scale if mode == "IDF" else result * scale
 
 
-def _counted(node: Any, row: Any, known: dict[tuple[Any, ...], int], size: int) -> list[float]:
+def _counted(
+    node: OpNode, row: list[Any], known: dict[tuple[Any, ...], int], size: int
+) -> list[float]:
     """The numbers of known n-grams of a row, with gaps up to the allowed size."""
     counts = [0.0] * size
     for n in range(node.get("min_gram_length"), node.get("max_gram_length") + 1):

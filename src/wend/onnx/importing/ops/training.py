@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import wend
-from wend.onnx.importing.registry import op
+from wend._engine.core._hot import Tensor
+from wend.onnx.importing.graph import Scope
+from wend.onnx.importing.registry import OpNode, op
 
 DOMAIN = "ai.onnx.preview.training"
 
 
-def _groups(node: Any, values: tuple[Any, ...], kinds: int) -> Any:
+def _groups(node: OpNode, values: tuple[Any, ...], kinds: int) -> list[tuple[Tensor, ...]]:
     """A tuple per trained tensor: value, gradient, states."""
     n = len(values) // kinds
     return list(zip(*(values[i * n : (i + 1) * n] for i in range(kinds))))
@@ -21,7 +23,7 @@ def _flat(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 @op("Adagrad", domain=DOMAIN)
-def adagrad(node: Any, rate: Any, step: Any, *values: Any) -> Any:
+def adagrad(node: OpNode, rate: Tensor, step: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
     """Steps divided by the root of the sum of all squared gradients."""
     rows = []
     r = rate / (1 + step.to(rate.dtype) * node.get("decay_factor", 0.0))
@@ -33,7 +35,7 @@ def adagrad(node: Any, rate: Any, step: Any, *values: Any) -> Any:
 
 
 @op("Adam", domain=DOMAIN)
-def adam(node: Any, rate: Any, step: Any, *values: Any) -> Any:
+def adam(node: OpNode, rate: Tensor, step: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
     """Steps by running means of gradients and of squares."""
     alpha, beta = node.get("alpha", 0.9), node.get("beta", 0.999)
     rows = []
@@ -49,7 +51,7 @@ def adam(node: Any, rate: Any, step: Any, *values: Any) -> Any:
 
 
 @op("Momentum", domain=DOMAIN)
-def momentum(node: Any, rate: Any, step: Any, *values: Any) -> Any:
+def momentum(node: OpNode, rate: Tensor, step: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
     """Steps by a running sum of gradients, Nesterov's too."""
     alpha, rows = node.get("alpha"), []
     for x, g, v in _groups(node, values, 3):
@@ -62,7 +64,7 @@ def momentum(node: Any, rate: Any, step: Any, *values: Any) -> Any:
 
 
 @op("Gradient", domain=DOMAIN, scoped=True)
-def gradient(node: Any, scope: Any, *values: Any) -> Any:
+def gradient(node: OpNode, scope: Scope, *values: Tensor) -> tuple[Tensor, ...]:
     """The derivatives of a value of the graph by earlier values."""
     y = scope.find(node.get("y"))
     xs = [scope.find(name) for name in node.get("xs")]
