@@ -1,8 +1,6 @@
 # ruff: noqa: F403
 """torch.sparse: tensors of which only the elements that are not 0 are kept."""
 
-from typing import Any
-
 from wend._engine.core._hot import Tensor
 from wend.sparse import legacy
 from wend.sparse import methods as methods
@@ -31,7 +29,7 @@ __all__ = [
 __all__ += legacy.__all__
 
 
-def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Any:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """mat1 @ mat2: dense unless both are sparse. Gradients of sparse factors are sparse.
 
     reduce: instead of adding up the products of a row's elements, "mean", "amax" or "amin"
@@ -43,14 +41,16 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Any:
     return _mm(mat1, mat2)
 
 
-def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
+def addmm(
+    mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0
+) -> Tensor:
     """beta * mat + alpha * (mat1 @ mat2), of which mat1 or mat2 may be sparse."""
     if not any(isinstance(x, SparseTensor) for x in (mat, mat1, mat2)):
         return mat.addmm(mat1, mat2, beta=beta, alpha=alpha)
     return _addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def spmm(input: Tensor, mat2: Tensor) -> Any:
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """`mm`, under the names that `torch` itself has."""
     return mm(input, mat2)
 

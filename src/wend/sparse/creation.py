@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend._engine.base.dtypes import get_default_dtype, int64
+from wend._engine.base.dtypes import DType, get_default_dtype, int64
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 
-def _values(op: str, values: Any, dtype: Any, requires_grad: bool) -> Tensor:
+def _values(op: str, values: Any, dtype: DType | None, requires_grad: bool) -> Tensor:
     """The values: a new handle, with the history of the given tensor."""
     elements = as_tensor(values, dtype=dtype)
     if isinstance(elements, SparseTensor):
@@ -68,9 +69,9 @@ def sparse_coo_tensor(
     values: Any = None,
     size: Any = None,
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: object = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
@@ -133,9 +134,9 @@ def sparse_compressed_tensor(
     values: Any,
     size: Any = None,
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: object = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
@@ -194,7 +195,9 @@ def _check_compressed(op: str, places: Compressed) -> None:
     places.coordinates.check(op)
 
 
-def _of_layout(name: str, layout: Any, compressed: str, plain: str) -> Any:
+def _of_layout(
+    name: str, layout: Layout, compressed: str, plain: str
+) -> Callable[..., SparseTensor]:
     def make(*args: Any, **kwargs: Any) -> SparseTensor:
         named = {compressed: "compressed_indices", plain: "plain_indices"}
         arguments = {named.get(key, key): value for key, value in kwargs.items()}
@@ -215,7 +218,7 @@ sparse_bsr_tensor = _of_layout("sparse_bsr_tensor", sparse_bsr, "crow_indices", 
 sparse_bsc_tensor = _of_layout("sparse_bsc_tensor", sparse_bsc, "ccol_indices", "row_indices")
 
 
-def empty_of_layout(op: str, extents: tuple[int, ...], layout: Any, dtype: Any) -> Any:
+def empty_of_layout(op: str, extents: tuple[int, ...], layout: Layout, dtype: DType) -> Tensor:
     """A tensor without elements: `torch.zeros(2, 3, layout=torch.sparse_coo)`."""
     like = ops.full((0,), 0, dtype=dtype)
     return convert(empty(extents, len(extents), like), layout, (1, 1))
@@ -225,8 +228,11 @@ def empty_of_layout(op: str, extents: tuple[int, ...], layout: Any, dtype: Any) 
 
 
 def convert(
-    x: Tensor, layout: Any = None, blocksize: Any = None, sparse_dim: int | None = None
-) -> Any:
+    x: Tensor,
+    layout: Layout | None = None,
+    blocksize: Sequence[int] | None = None,
+    sparse_dim: int | None = None,
+) -> Tensor:
     """A tensor of any layout in another layout.
 
     sparse_dim: how many dims have indices, for torch.sparse_coo     blocksize: for blocks
@@ -257,7 +263,9 @@ def sparse_mask(input: Tensor, mask: Tensor) -> SparseTensor:
     return mask.with_values(at_places(input, mask))
 
 
-def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Any:
+def spdiags(
+    diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: Layout | None = None
+) -> Tensor:
     """A sparse matrix of the given diagonals.
 
     diagonals: (k, m), or (m,)     offsets: of each; above 0 for upper diagonals, which begin with

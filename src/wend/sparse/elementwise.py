@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend._engine.base.dtypes import promote_types
+from wend._engine.base.dtypes import DType, promote_types
 from wend._engine.base.errors import ArgumentError, GraphError, NotImplementedInWend, ShapeError
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Scalar
 from wend._engine.core.primitive import ops
 from wend._engine.ops.indexing.subscript import index_put
 from wend._frontend import random
 from wend._frontend.creation import held, sizes_of
+from wend._frontend.formats import layout as Layout
 from wend._frontend.interop import places as arrays
 from wend._frontend.methods import equal as dense_equal
 from wend.sparse.creation import empty_of_layout
@@ -49,12 +51,12 @@ def of_compressed(name: str) -> Rule:
     return filled
 
 
-def _is_number(x: Any) -> bool:
+def _is_number(x: object) -> bool:
     """Whether an operand is a number, or a dense tensor of no dims."""
     return not isinstance(x, Tensor) or (not isinstance(x, SparseTensor) and x.dim() == 0)
 
 
-def added(x: SparseTensor, y: SparseTensor, alpha: Any = 1) -> SparseTensor:
+def added(x: SparseTensor, y: SparseTensor, alpha: Scalar = 1) -> SparseTensor:
     """x + alpha * y, both sparse: the elements of both."""
     if tuple(x.shape) != tuple(y.shape):
         raise ShapeError(
@@ -74,7 +76,7 @@ def added(x: SparseTensor, y: SparseTensor, alpha: Any = 1) -> SparseTensor:
     return merged(total) if x.places.ordered and y.places.ordered else total
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def add(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
     """input + alpha * other: of two sparse tensors, or of a dense and a sparse tensor."""
     if isinstance(input, SparseTensor):
         if not isinstance(other, SparseTensor):
@@ -98,12 +100,12 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return index_put(base, tuple(places.rows()), scaled, True)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def sub(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
     """input - alpha * other."""
     return add(input, other, alpha=-alpha)
 
 
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def rsub(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
     """other - alpha * input."""
     return add(other, input, alpha=-alpha)
 
@@ -123,11 +125,13 @@ def multiplied(x: SparseTensor, y: SparseTensor) -> SparseTensor:
     return coo(x.places.array[:, hits], ops.mul(left, right), x.places.size, True)
 
 
-def _numbered(function: Any, x: SparseTensor, number: Any) -> SparseTensor:
+def _numbered(
+    function: Callable[..., Tensor], x: SparseTensor, number: Tensor | Scalar
+) -> SparseTensor:
     return x.with_values(function(x._values_, number))
 
 
-def mul(input: Any, other: Any) -> Any:
+def mul(input: Any, other: Any) -> SparseTensor:
     """input * other: the places are those of the sparse operand, or those that both have."""
     if not isinstance(input, SparseTensor):
         input, other = other, input
@@ -142,7 +146,7 @@ def mul(input: Any, other: Any) -> Any:
     return input.with_values(ops.mul(input._values_, at_places(other, input)))
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+def div(input: object, other: Tensor | Scalar, *, rounding_mode: str | None = None) -> SparseTensor:
     """input / other, by a number or a tensor of no dims."""
     if not isinstance(input, SparseTensor) or not _is_number(other):
         raise GraphError("div: Sparse division requires a scalar or zero-dim dense tensor divisor")
@@ -152,12 +156,12 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return x.with_values(ops.div(x._values_, other, rounding_mode=rounding_mode))
 
 
-def floor_divide(input: Any, other: Any) -> Any:
+def floor_divide(input: object, other: Tensor | Scalar) -> SparseTensor:
     """floor(input / other), by a number."""
     return div(input, other, rounding_mode="floor")
 
 
-def pow(input: Any, exponent: Any) -> Any:
+def pow(input: object, exponent: Tensor | Scalar) -> SparseTensor:
     """input ** exponent, a number but 0, at the places of the elements."""
     if isinstance(exponent, Tensor) or not isinstance(input, SparseTensor) or exponent == 0:
         raise GraphError("pow: a sparse tensor is raised to a number other than 0 only")
@@ -165,7 +169,7 @@ def pow(input: Any, exponent: Any) -> Any:
     return _numbered(ops.pow, x, exponent)
 
 
-def equal(input: Any, other: Any) -> bool:
+def equal(input: object, other: object) -> bool:
     """Whether two sparse tensors have equal shapes and elements."""
     if not isinstance(input, SparseTensor) or not isinstance(other, SparseTensor):
         return False
@@ -173,18 +177,18 @@ def equal(input: Any, other: Any) -> bool:
 
 
 def allclose(
-    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
     """Whether the elements of two tensors, zeros included, are close."""
     return bool(input.to_dense().allclose(other.to_dense(), rtol, atol, equal_nan))
 
 
-def to(input: Tensor, other: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def to(input: Tensor, other: Tensor, *args: object, **kwargs: object) -> Tensor:
     """A dense tensor in the dtype of a sparse tensor."""
     return input.to(other.dtype)
 
 
-def type_as(input: Any, other: Tensor) -> Any:
+def type_as(input: Tensor, other: Tensor) -> Tensor:
     """The tensor in the dtype of another tensor."""
     return input.to(other.dtype)
 
@@ -192,13 +196,13 @@ def type_as(input: Any, other: Tensor) -> Any:
 def zeros_like(
     input: SparseTensor,
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: object = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-    memory_format: Any = None,
-) -> Any:
+    memory_format: object = None,
+) -> Tensor:
     """A tensor without elements, of the shape of `input`."""
     zeros = empty_of_layout(
         "zeros_like", tuple(input.shape), layout or input.layout, dtype or input.dtype
@@ -209,19 +213,21 @@ def zeros_like(
 def new_zeros(
     input: SparseTensor,
     *size: Any,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    device: object = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: Layout | None = None,
     pin_memory: bool = False,
-) -> Any:
+) -> Tensor:
     """A tensor without elements, in the layout of `input`."""
     extents = sizes_of("new_zeros", size)
     zeros = empty_of_layout("new_zeros", extents, layout or input.layout, dtype or input.dtype)
     return zeros.requires_grad_() if requires_grad else zeros
 
 
-def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
+def sparse_resize_(
+    input: SparseTensor, size: Sequence[int], sparse_dim: int, dense_dim: int
+) -> SparseTensor:
     """Give the tensor larger extents; a tensor without elements may get any size."""
     extents = tuple([int(n) for n in size])
     if len(extents) != sparse_dim + dense_dim:
@@ -238,7 +244,7 @@ def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: i
 
 
 def sparse_resize_and_clear_(
-    input: SparseTensor, size: Any, sparse_dim: int, dense_dim: int
+    input: SparseTensor, size: Sequence[int], sparse_dim: int, dense_dim: int
 ) -> SparseTensor:
     """Drop all elements, and give the tensor another size."""
     return sparse_resize_(input.zero_(), size, sparse_dim, dense_dim)

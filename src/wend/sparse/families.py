@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.errors import GraphError, NotImplementedInWend
+from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import Composite, ops
 from wend._frontend.aliasing.rebinding import check_writable
 from wend._frontend.components import Call, mapped
@@ -16,16 +18,16 @@ from wend.sparse.tensor import SparseTensor, compress, merged
 __all__ = ["by_body", "by_coordinates", "densely", "in_coordinates", "written"]
 
 
-def by_coordinates(call: Call, rule: Any) -> Any:
+def by_coordinates(call: Call, rule: Callable[..., Any]) -> Any:
     """The family of rules that ask for coordinates."""
     return in_coordinates(rule, *call.args, **call.kwargs)
 
 
-def in_coordinates(rule: Any, /, *args: Any, **kwargs: Any) -> Any:
+def in_coordinates(rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """The result of a rule for coordinates, in the layout of the first compressed operand."""
     compressed: list[Any] = []
 
-    def converted(x: Any) -> Any:
+    def converted(x: object) -> object:
         if isinstance(x, SparseTensor) and x.layout is not sparse_coo:
             compressed.append(x)
             return merged(x)
@@ -39,10 +41,10 @@ def in_coordinates(rule: Any, /, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
-def densely(call: Call, rule: Any) -> Any:
+def densely(call: Call, rule: Callable[..., Any]) -> Any:
     """The family of rules for dense tensors: the first operand is made dense."""
 
-    def dense(A: Any, *args: Any, **kwargs: Any) -> Any:
+    def dense(A: Tensor, *args: Any, **kwargs: Any) -> Any:
         return rule(A.to_dense(), *args, **kwargs)
 
     return dense(*call.args, **call.kwargs)
@@ -63,7 +65,7 @@ def by_body(call: Call) -> Any:
     return prim.call_body(tensors, values)
 
 
-def written(call: Call, target: Any, result: Any) -> Any:
+def written(call: Call, target: Any, result: Any) -> Tensor:
     """Give a tensor the result of an op, as the form in place and `out=` do."""
     name, both = call.name, isinstance(target, SparseTensor) and isinstance(result, SparseTensor)
     if target is call.out:

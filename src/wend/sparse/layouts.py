@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wend._engine.base.errors import GraphError
 from wend._engine.core._hot import Tensor
 from wend._frontend.creation import held
+from wend._frontend.formats import layout as Layout
 from wend._frontend.formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from wend._frontend.interop import places as arrays
 from wend._frontend.interop.exchange import array_of
+from wend._frontend.interop.places import Array
 
 __all__ = ["BLOCKED", "BY_COLUMNS", "COMPRESSED", "Compressed", "Coordinates"]
 
@@ -28,7 +28,7 @@ class Coordinates:
     def __init__(
         self,
         size: tuple[int, ...],
-        array: Any = None,
+        array: Array | None = None,
         tensor: Tensor | None = None,
         ordered: bool = False,
     ) -> None:
@@ -37,10 +37,10 @@ class Coordinates:
         self._array = array
         self._tensor = tensor
         self._rows: dict[int, Tensor] = {}
-        self._merged: tuple[Coordinates, Any, bool] | None = None
+        self._merged: tuple[Coordinates, Array | None, bool] | None = None
 
     @property
-    def array(self) -> Any:
+    def array(self) -> Array:
         """(sparse dims, elements), int64."""
         if self._array is None:
             self._array = arrays.integers(array_of(self.tensor))
@@ -71,7 +71,7 @@ class Coordinates:
         """The indices along each dim."""
         return [self.row(dim) for dim in range(len(self.size))]
 
-    def merged(self) -> tuple[Coordinates, Any, bool]:
+    def merged(self) -> tuple[Coordinates, Array | None, bool]:
         """(places in order, the new number of each element or None, whether any come twice)."""
         if self.ordered:
             return self, None, False
@@ -101,7 +101,7 @@ class Compressed:
 
     def __init__(
         self,
-        layout: Any,
+        layout: Layout,
         size: tuple[int, int],
         begins: Tensor,
         plain: Tensor,
@@ -154,6 +154,6 @@ _TURNED = {
 }
 
 
-def layout_of(places: Coordinates | Compressed) -> Any:
+def layout_of(places: Coordinates | Compressed) -> Layout:
     """torch.sparse_coo, torch.sparse_csr ..."""
     return sparse_coo if isinstance(places, Coordinates) else places.layout

@@ -31,7 +31,7 @@ class SparseConstructor(type):
     dtype: DType
     is_cuda = False
 
-    def __call__(cls, *args: Any, device: Any = None) -> SparseTensor:
+    def __call__(cls, *args: Any, device: object = None) -> SparseTensor:
         name = f"sparse.{cls.__name__}"
         if args and isinstance(args[0], Tensor) and not isinstance(args[0], SparseTensor):
             if len(args) > 1 and args[1].dtype is not cls.dtype:
@@ -43,14 +43,14 @@ class SparseConstructor(type):
         extents = sizes_of(name, args) if args else (0,)
         return empty(extents, len(extents), ops.full((0,), 0, dtype=cls.dtype))
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, SparseTensor) and instance.dtype is cls.dtype
 
     def __repr__(cls) -> str:
         return f"<class 'torch.sparse.{cls.__name__}'>"
 
 
-def _constructor(name: str, dtype_name: str) -> Any:
+def _constructor(name: str, dtype_name: str) -> SparseConstructor:
     dtype = NAMES[dtype_name]
     members = {
         "__doc__": f"Sparse tensors of {dtype}: {name}(indices, values, size), {name}(2, 3).",

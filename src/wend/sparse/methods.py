@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wend._engine.base.errors import GraphError
 from wend._engine.core._hot import Tensor
+from wend._frontend.formats import layout as Layout
 from wend._frontend.formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from wend.sparse.creation import convert, sparse_mask
 from wend.sparse.products import smm, sspaddmm
@@ -18,10 +20,10 @@ def to_sparse(
     self: Tensor,
     sparse_dim: int | None = None,
     *,
-    layout: Any = None,
-    blocksize: Any = None,
+    layout: Layout | None = None,
+    blocksize: Sequence[int] | None = None,
     dense_dim: int | None = None,
-) -> Any:
+) -> Tensor:
     """The elements that are not 0, as a sparse tensor.
 
     sparse_dim: how many dims have indices; further dims are dims of values
@@ -39,22 +41,22 @@ def to_sparse_coo(self: Tensor) -> SparseTensor:
     return to_coordinates(self)
 
 
-def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """The matrix row by row."""
     return to_sparse(self, layout=sparse_csr, dense_dim=dense_dim)
 
 
-def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Any:
+def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """The matrix column by column."""
     return to_sparse(self, layout=sparse_csc, dense_dim=dense_dim)
 
 
-def to_sparse_bsr(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Any:
+def to_sparse_bsr(self: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> Tensor:
     """The matrix in blocks, row by row."""
     return to_sparse(self, layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
 
 
-def to_sparse_bsc(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Any:
+def to_sparse_bsc(self: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> Tensor:
     """The matrix in blocks, column by column."""
     return to_sparse(self, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from wend._engine.base.dtypes import bool_, get_default_dtype, int64
+from wend._engine.base.dtypes import DType, bool_, get_default_dtype, int64
 from wend._engine.core._hot import Tensor
+from wend._frontend.formats import layout as Layout
 from wend._frontend.interop.exchange import array_of
 from wend._frontend.printing import append_facts, array_text
-from wend.sparse.layouts import Coordinates
+from wend.sparse.layouts import Compressed, Coordinates
 
 __all__ = ["text"]
 
@@ -18,19 +19,19 @@ INDENT = len("tensor(")
 class Printed(Protocol):
     """The parts of a sparse tensor that its text shows: see `tensor.SparseTensor`."""
 
-    _places: Any
-    _values_: Any
+    _places: Coordinates | Compressed
+    _values_: Tensor
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> tuple[int, ...]:
         """The size."""
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """The type of the values."""
 
     @property
-    def layout(self) -> Any:
+    def layout(self) -> Layout:
         """The format."""
 
     @property

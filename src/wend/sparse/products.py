@@ -6,6 +6,7 @@ from typing import Any
 
 from wend._engine.base.errors import GraphError, ShapeError
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Scalar
 from wend._engine.core.primitive import ops
 from wend._frontend.creation import held
 from wend._frontend.interop import places as arrays
@@ -57,7 +58,7 @@ def _both_sparse(x: SparseTensor, y: SparseTensor) -> SparseTensor:
     return merged(coo(array, ops.mul(left, right), (int(x.shape[0]), int(y.shape[1]))))
 
 
-def mm(input: Any, mat2: Any) -> Any:
+def mm(input: Any, mat2: Tensor) -> Tensor:
     """input @ mat2, of matrices: dense unless both are sparse."""
     _check("mm", input, mat2, (2, 2))
     if not isinstance(mat2, SparseTensor):
@@ -68,7 +69,7 @@ def mm(input: Any, mat2: Any) -> Any:
     return product if input.is_sparse else product.to_sparse(layout=input.layout)
 
 
-def reduced(input: Any, mat2: Any, how: str) -> Tensor:
+def reduced(input: Tensor, mat2: Tensor, how: str) -> Tensor:
     """The mean or an extreme of the products that `mm` adds up; 0 for rows without elements."""
     _check("sparse.mm", input, mat2, (2, 2))
     if how not in ("mean", "amax", "amin"):
@@ -82,7 +83,7 @@ def reduced(input: Any, mat2: Any, how: str) -> Tensor:
     return reduction
 
 
-def mv(input: Any, vec: Any) -> Tensor:
+def mv(input: Tensor, vec: Tensor) -> Tensor:
     """input @ vec, of a matrix and a vector."""
     _check("mv", input, vec, (2, 1))
     if isinstance(vec, SparseTensor):
@@ -90,7 +91,7 @@ def mv(input: Any, vec: Any) -> Tensor:
     return mm(input, vec.unsqueeze(1)).squeeze(1)
 
 
-def bmm(input: Any, mat2: Any) -> Tensor:
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of the matrices of two batches; the first batch is sparse."""
     _check("bmm", input, mat2, (3, 3))
     if not isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
@@ -109,7 +110,7 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     return product.reshape(batch, n, int(mat2.shape[2]))
 
 
-def matmul(input: Any, other: Any) -> Any:
+def matmul(input: Tensor, other: Tensor) -> Tensor:
     """input @ other: of matrices, of a matrix and a vector, of batches."""
     ranks = (input.dim(), other.dim())
     if ranks == (2, 2):
@@ -129,7 +130,9 @@ def matmul(input: Any, other: Any) -> Any:
     raise ShapeError(f"matmul: operands of {ranks[0]} and {ranks[1]} dims, some of them sparse")
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
     product = mm(mat1, mat2)
     if isinstance(product, SparseTensor):
@@ -146,13 +149,15 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return ops.add(input if beta == 1 else input * beta, scaled)
 
 
-def addmv(input: Tensor, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     product = mv(mat, vec) * alpha
     return product if beta == 0 else input * beta + product
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias."""
     product = matmul(input, weight.t())
     return product if bias is None else product + bias
@@ -190,8 +195,8 @@ def sspaddmm(
     mat1: SparseTensor,
     mat2: Tensor,
     *,
-    beta: Any = 1,
-    alpha: Any = 1,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
     out: SparseTensor | None = None,
 ) -> SparseTensor:
     """beta * input + alpha * (mat1 @ mat2), of a sparse matrix and a product as by `smm`."""
@@ -210,8 +215,8 @@ def sampled_addmm(
     mat1: Tensor,
     mat2: Tensor,
     *,
-    beta: Any = 1.0,
-    alpha: Any = 1.0,
+    beta: Scalar = 1.0,
+    alpha: Scalar = 1.0,
     out: SparseTensor | None = None,
 ) -> SparseTensor:
     """beta * input + alpha * (mat1 @ mat2) at the places of `input`; only these are computed."""

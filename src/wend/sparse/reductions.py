@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import GraphError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core._hot import Tensor
@@ -22,8 +24,12 @@ def _dims(x: Tensor, dim: Any) -> list[int]:
 
 
 def sum_rule(
-    input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Any:
+    input: SparseTensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
     """The sum of all elements (dense), or over dims; sparse where a sparse dim is left."""
     elements = input.elements if dtype is None else input.elements.to(dtype)
     dims = list(range(input.dim())) if dim is None or dim == () else _dims(input, dim)
@@ -44,7 +50,13 @@ def sum_rule(
     return merged(coo(arrays.stacked(rows, places.count), elements, size))
 
 
-def mean(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def mean(
+    input: SparseTensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
     """The mean of all elements, zeros included, or over dims."""
     dims = range(input.dim()) if dim is None else _dims(input, dim)
     count = 1
@@ -54,7 +66,11 @@ def mean(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: 
 
 
 def norm(
-    input: SparseTensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
+    input: SparseTensor,
+    p: float | str | None = "fro",
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
 ) -> Tensor:
     """The norm of all elements."""
     if dim is not None and len(_dims(input, dim)) < input.dim():
@@ -75,7 +91,7 @@ def count_nonzero(input: SparseTensor) -> Tensor:
     return ops.ne(merged(input).elements, 0).sum()  # type: ignore[no-any-return]
 
 
-def _normalized(input: Any, dim: int, dtype: Any, log: bool) -> SparseTensor:
+def _normalized(input: SparseTensor, dim: int, dtype: DType | None, log: bool) -> SparseTensor:
     at = normalize_dim(dim, input.dim(), "softmax")
     x = merged(input)
     values = x._values_ if dtype is None else x._values_.to(dtype)
@@ -99,32 +115,34 @@ def _normalized(input: Any, dim: int, dtype: Any, log: bool) -> SparseTensor:
     return x.with_values(shifted - divisor.log() if log else shifted.exp() / divisor)
 
 
-def softmax_rule(input: Any, dim: int, dtype: Any = None) -> SparseTensor:
+def softmax_rule(input: SparseTensor, dim: int, dtype: DType | None = None) -> SparseTensor:
     """softmax over the elements that are there; those that are not count as minus infinity."""
     return _normalized(input, dim, dtype, False)
 
 
-def log_softmax_rule(input: Any, dim: int, dtype: Any = None) -> SparseTensor:
+def log_softmax_rule(input: SparseTensor, dim: int, dtype: DType | None = None) -> SparseTensor:
     """The logarithm of `softmax`."""
     return _normalized(input, dim, dtype, True)
 
 
-def _sparse(name: str, input: Any) -> SparseTensor:
+def _sparse(name: str, input: object) -> SparseTensor:
     if not isinstance(input, SparseTensor):
         raise GraphError(f"torch.sparse.{name}: the input must be a sparse tensor")
     return input
 
 
-def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
+def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """softmax along a dim over the elements that are there: empty places stay 0."""
     return in_coordinates(softmax_rule, _sparse("softmax", input), dim, dtype)
 
 
-def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
+def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The logarithm of `softmax`, at the places of the elements that are there."""
     return in_coordinates(log_softmax_rule, _sparse("log_softmax", input), dim, dtype)
 
 
-def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Any:
+def sum(
+    input: Tensor, dim: int | Sequence[int] | None = None, dtype: DType | None = None
+) -> Tensor:
     """The sum of all elements (dense), or over some dims; sparse where a sparse dim is left."""
     return in_coordinates(sum_rule, _sparse("sum", input), dim, dtype=dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from wend._engine.base.errors import GraphError, IndexOutOfRange, NotImplementedInWend, ShapeError
@@ -11,6 +12,7 @@ from wend._engine.core.primitive import ops
 from wend._frontend.creation import as_tensor, held
 from wend._frontend.interop import places as arrays
 from wend._frontend.interop.exchange import array_of
+from wend._frontend.interop.places import Array
 from wend.sparse.layouts import BLOCKED, Compressed
 from wend.sparse.tensor import SparseTensor, coo, merged, wrap
 
@@ -18,7 +20,7 @@ __all__ = ["select"]
 
 
 def _picked(
-    x: SparseTensor, numbers: Any, rows: list[Any], size: tuple[int, ...], ordered: bool
+    x: SparseTensor, numbers: Array, rows: list[Any], size: tuple[int, ...], ordered: bool
 ) -> SparseTensor:
     """Some elements of `x`, at new places."""
     elements = ops.index_select(x.elements, 0, held(arrays.integers(numbers)))
@@ -83,7 +85,7 @@ def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
     return coo(arrays.stacked(rows, places.count), input._values_, size, places.ordered)
 
 
-def squeeze(input: SparseTensor, dim: Any = None) -> Any:
+def squeeze(input: SparseTensor, dim: Any = None) -> Tensor:
     """The tensor without dims of size 1, or without `dim` if that is of size 1."""
     axes = range(input.dim()) if dim is None else dim if isinstance(dim, (list, tuple)) else [dim]
     for d in sorted((normalize_dim(d, input.dim(), "squeeze") for d in axes), reverse=True):
@@ -92,7 +94,7 @@ def squeeze(input: SparseTensor, dim: Any = None) -> Any:
     return input
 
 
-def select(input: SparseTensor, dim: int, index: Any) -> Any:
+def select(input: SparseTensor, dim: int, index: int) -> Tensor:
     """The part at an index along a dim; dense where no sparse dim is left."""
     at = normalize_dim(dim, input.dim(), "select")
     extent, place = int(input.shape[at]), int(index)
@@ -111,7 +113,7 @@ def select(input: SparseTensor, dim: int, index: Any) -> Any:
     return _picked(input, hits, rows, size, places.ordered)
 
 
-def narrow(input: SparseTensor, dim: int, start: Any, length: int) -> SparseTensor:
+def narrow(input: SparseTensor, dim: int, start: int, length: int) -> SparseTensor:
     """`length` entries along a dim, from `start` on."""
     at = normalize_dim(dim, input.dim(), "narrow")
     extent, first = int(input.shape[at]), int(start)
@@ -130,7 +132,11 @@ def narrow(input: SparseTensor, dim: int, start: Any, length: int) -> SparseTens
 
 
 def slice_rule(
-    input: SparseTensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    input: SparseTensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
 ) -> SparseTensor:
     """The entries from `start` to `end` along a dim."""
     return _sliced(input, normalize_dim(dim, input.dim(), "slice"), slice(start, end, step))  # type: ignore[no-any-return]
@@ -178,7 +184,7 @@ def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     return merged(selection) if places.ordered else selection
 
 
-def cat(tensors: Any, dim: int = 0) -> SparseTensor:
+def cat(tensors: Iterable[SparseTensor], dim: int = 0) -> SparseTensor:
     """Tensors of equal sparse dims joined along a dim."""
     parts: list[SparseTensor] = list(tensors)
     if not all(isinstance(x, SparseTensor) for x in parts):
@@ -214,7 +220,7 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
     return merged(whole) if all(x.places.ordered for x in parts) else whole
 
 
-def stack(tensors: Any, dim: int = 0) -> SparseTensor:
+def stack(tensors: Iterable[SparseTensor], dim: int = 0) -> SparseTensor:
     """Tensors of equal shapes side by side along a new dim."""
     parts = list(tensors)
     if len({tuple(x.shape) for x in parts}) > 1:
@@ -227,7 +233,7 @@ def unbind(input: SparseTensor, dim: int = 0) -> tuple[Any, ...]:
     return tuple([select(input, dim, i) for i in range(int(input.shape[dim]))])
 
 
-def getitem(x: SparseTensor, key: Any) -> Any:
+def getitem(x: SparseTensor, key: Any) -> Tensor:
     """x[key]: ints, slices without a step, None, ..., and indices along a dim."""
     items = list(key) if isinstance(key, tuple) else [key]
     named = sum(item is not None and item is not Ellipsis for item in items)
@@ -258,7 +264,7 @@ def getitem(x: SparseTensor, key: Any) -> Any:
     return result
 
 
-def _is_int(item: Any) -> bool:
+def _is_int(item: object) -> bool:
     return isinstance(item, Tensor) and item.dim() == 0 and item.dtype.category == 1
 
 

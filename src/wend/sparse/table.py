@@ -6,10 +6,11 @@ converted, and a sparse matrix as result is converted back. Those of `densely` g
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from wend._engine.base.dtypes import NAMES
+from wend._engine.base.dtypes import NAMES, DType
 from wend._engine.core._hot import Tensor
 from wend._frontend.components import OpTable, as_called
 from wend._frontend.linalg.lowrank import pca_lowrank, svd_lowrank
@@ -81,7 +82,7 @@ _SHARED = frozenset(
 )
 
 
-def _forwarded(name: str, plain: Any) -> Any:
+def _forwarded(name: str, plain: FunctionType) -> Callable[..., Any]:
     """A method that is no op: asked of the table."""
 
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
@@ -92,8 +93,8 @@ def _forwarded(name: str, plain: Any) -> Any:
     return method
 
 
-def _conversion(dtype: Any) -> Any:
-    def convert(self: SparseTensor, memory_format: Any = None) -> SparseTensor:
+def _conversion(dtype: DType) -> Callable[..., SparseTensor]:
+    def convert(self: SparseTensor, memory_format: object = None) -> SparseTensor:
         return self.to(dtype)
 
     convert.__doc__ = f"The tensor as {dtype}."

@@ -6,9 +6,9 @@ Gradients are those of the values: an op on a sparse tensor is a few recorded op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-from wend._engine.base.dtypes import can_cast, int64
+from wend._engine.base.dtypes import DType, can_cast, int64
 from wend._engine.base.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -22,9 +22,11 @@ from wend._engine.core.primitive import ops
 from wend._engine.ops.indexing.subscript import index_put
 from wend._frontend.aliasing.rebinding import check_writable
 from wend._frontend.creation import held
+from wend._frontend.formats import layout as Layout
 from wend._frontend.formats import sparse_coo, sparse_csr
 from wend._frontend.interop import places as arrays
 from wend._frontend.interop.exchange import array_of
+from wend._frontend.interop.places import Array
 from wend._frontend.toolkit import assign, parse_to
 from wend.sparse.layouts import BLOCKED, BY_COLUMNS, Compressed, Coordinates, layout_of
 
@@ -158,7 +160,7 @@ class SparseTensor(Tensor):
     # -- facts about a tensor ---------------------------------------------------------------
 
     @property
-    def layout(self) -> Any:
+    def layout(self) -> Layout:
         """torch.sparse_coo, torch.sparse_csr, ..."""
         return layout_of(self._places)
 
@@ -172,20 +174,22 @@ class SparseTensor(Tensor):
         """Whether the layout is torch.sparse_csr."""
         return self.layout is sparse_csr
 
-    def stride(self, dim: int | None = None) -> Any:
+    def stride(self, dim: int | None = None) -> int | tuple[int, ...]:
         """Zeros for coordinates, which have no strides.  Raises RuntimeError if compressed."""
         self.coordinates("stride")
         return 0 if dim is not None else (0,) * self.dim()
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
+    def is_contiguous(self, memory_format: object = None) -> bool:
         """False: there is no dense memory."""
         return False
 
-    def contiguous(self, memory_format: Any = None) -> SparseTensor:
+    def contiguous(self, memory_format: object = None) -> SparseTensor:
         """The tensor itself."""
         return self
 
-    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+    def type(
+        self, dtype: DType | str | None = None, non_blocking: bool = False
+    ) -> str | SparseTensor:
         """The name of the type, as 'torch.sparse.FloatTensor'; with a dtype, a conversion."""
         if dtype is None:
             kind = str(self._values_.type()).removeprefix("torch.")
@@ -195,7 +199,7 @@ class SparseTensor(Tensor):
             dtype = "torch." + name.removeprefix("torch.sparse.")
         return self.with_values(self._values_.type(dtype))
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: object = None) -> str:
         from wend.sparse.printing import text
 
         return text(self)
@@ -214,13 +218,13 @@ class SparseTensor(Tensor):
         """The value of the only element.  Raises RuntimeError if there are more."""
         return self.to_dense().item()
 
-    def numpy(self, *, force: bool = False) -> Any:
+    def numpy(self, *, force: bool = False) -> NoReturn:
         """Raises TypeError: an array is dense."""
         raise ArgumentTypeError(
             "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first."
         )
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: object, **kwargs: object) -> Any:
         return self.numpy()
 
     # -- the same places, new values ----------------------------------------------------------
@@ -261,11 +265,11 @@ class SparseTensor(Tensor):
             return self.clone() if copy else self
         return self.with_values(self._values_.to(dtype))
 
-    def cpu(self, memory_format: Any = None) -> SparseTensor:
+    def cpu(self, memory_format: object = None) -> SparseTensor:
         """The tensor itself."""
         return self
 
-    def clone(self, *, memory_format: Any = None) -> SparseTensor:
+    def clone(self, *, memory_format: object = None) -> SparseTensor:
         """A copy; gradients flow back."""
         return self.with_values(self._values_.clone())
 
@@ -291,7 +295,7 @@ class SparseTensor(Tensor):
         if flag:
             self._values_.requires_grad_()
 
-    def copy_(self, src: Any, non_blocking: bool = False) -> SparseTensor:
+    def copy_(self, src: Tensor, non_blocking: bool = False) -> SparseTensor:
         """Take over places and values of another sparse tensor, in this dtype."""
         if not isinstance(src, SparseTensor):
             raise GraphError("copy_() between dense and sparse Tensors is not implemented!")
@@ -307,7 +311,7 @@ class SparseTensor(Tensor):
         return self.become("zero_", empty(tuple(self.shape), self.sparse_dim(), values))
 
     def to_dense(  # type: ignore[override]
-        self, dtype: Any = None, *, masked_grad: bool | None = None
+        self, dtype: DType | None = None, *, masked_grad: bool | None = None
     ) -> Tensor:
         """The dense tensor; gradients flow to the values."""
         elements = self.elements if dtype is None else self.elements.to(dtype)
@@ -328,7 +332,7 @@ class SparseTensor(Tensor):
     def __copy__(self) -> SparseTensor:
         return self.with_values(self._values_)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         values = self._values_.detach()
         places = self._places
         if isinstance(places, Coordinates):
@@ -369,13 +373,13 @@ class SparseTensor(Tensor):
         return self._values_.grad_fn
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> SparseTensor | None:
         """The gradient, sparse and of these places, each once; None if there is none."""
         g = self._values_.grad
         return None if g is None else self.gradient_of(g)
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: Tensor | None) -> None:
         if value is None:
             self._values_.grad = None
             return
@@ -407,7 +411,7 @@ class SparseTensor(Tensor):
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
         """Call hook(gradient) with the sparse gradient; a sparse result replaces the gradient."""
 
-        def on_values(g: Tensor) -> Any:
+        def on_values(g: Tensor) -> Tensor | None:
             replacement = hook(self.gradient_of(g))
             return None if replacement is None else at_places(replacement, self)
 
@@ -415,7 +419,7 @@ class SparseTensor(Tensor):
 
     def backward(
         self,
-        gradient: Any = None,
+        gradient: Tensor | None = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
         inputs: Any = None,
@@ -442,7 +446,7 @@ def wrap(places: Coordinates | Compressed, values: Tensor) -> SparseTensor:
     return handle
 
 
-def coo(array: Any, values: Tensor, size: tuple[int, ...], ordered: bool = False) -> SparseTensor:
+def coo(array: Array, values: Tensor, size: tuple[int, ...], ordered: bool = False) -> SparseTensor:
     """A tensor of coordinates.  array: (sparse dims, elements)   size: of the sparse dims"""
     return wrap(Coordinates(size, array, ordered=ordered), values)
 
@@ -454,7 +458,11 @@ def empty(size: tuple[int, ...], sparse_dims: int, like: Tensor) -> SparseTensor
 
 
 def _restored(
-    layout: Any, size: Any, parts: tuple[Any, ...], values: Tensor, requires_grad: bool
+    layout: Layout,
+    size: Any,
+    parts: tuple[Any, ...],
+    values: Tensor,
+    requires_grad: bool,
 ) -> SparseTensor:
     if layout is sparse_coo:
         tensor = wrap(Coordinates(tuple(size), tensor=parts[0], ordered=parts[1]), values)
@@ -505,7 +513,7 @@ def at_places(dense: Tensor, like: SparseTensor) -> Tensor:
     return elements.reshape(like._values_.shape)
 
 
-def compress(x: Tensor, layout: Any, block: tuple[int, int] | None = None) -> SparseTensor:
+def compress(x: Tensor, layout: Layout, block: tuple[int, int] | None = None) -> SparseTensor:
     """A matrix in a compressed layout.  x: dense or sparse, (n, m)
 
     block: extents of a block, for layouts with blocks.  Raises RuntimeError unless blocks fit.
@@ -526,7 +534,7 @@ def compress(x: Tensor, layout: Any, block: tuple[int, int] | None = None) -> Sp
     return wrap(Compressed(layout, (n, m), begins, held(arrays.integers(columns))), elements)
 
 
-def _in_blocks(source: SparseTensor, layout: Any, block: tuple[int, int]) -> SparseTensor:
+def _in_blocks(source: SparseTensor, layout: Layout, block: tuple[int, int]) -> SparseTensor:
     (n, m), (high, wide) = source.places.size, block
     if high < 1 or wide < 1 or n % high or m % wide:
         raise ArgumentError(f"{layout}: blocks of {block} do not divide a matrix of {(n, m)}")
