@@ -18,6 +18,7 @@ from wend._engine.transforms.exploring.program import (
     Give,
     Go,
     Info,
+    Item,
     ReadNumber,
     StaticGraph,
     Stretch,
@@ -303,7 +304,7 @@ def _read(expr: Expr) -> list[tuple[int, ...]]:
     return [x for x in _leaves(expr) if type(x) is tuple]
 
 
-def _made(item: Any) -> tuple[int, ...]:
+def _made(item: Item) -> tuple[int, ...]:
     """The ids that an item makes."""
     if isinstance(item, Apply):
         return item.outputs

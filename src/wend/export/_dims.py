@@ -83,7 +83,7 @@ def _per_tensor(
     return pairs
 
 
-def _walk(x: Any, entry: Any, pairs: list[tuple[Tensor, Any]]) -> None:
+def _walk(x: object, entry: Any, pairs: list[tuple[Tensor, Any]]) -> None:
     if isinstance(x, Tensor):
         pairs.append((x, entry))
     elif isinstance(x, dict):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
-from wend.export._dims import Dim
+from wend.export._dims import Dim, Hint
 from wend.nn.modules.module import Module
 from wend.utils import _pytree
 
 __all__ = ["AdditionalInputs", "ShapesCollection"]
 
 
-def _named(mod: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> dict[str, Any]:
+def _named(
+    mod: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None
+) -> dict[str, Any]:
     """The arguments by name, as a call of `mod` binds them."""
     target = mod.forward if isinstance(mod, Module) else mod
     return dict(inspect.signature(target).bind(*args, **(kwargs or {})).arguments)
@@ -57,7 +59,7 @@ class ShapesCollection:
         """
         seen = set()
 
-        def entry(x: Any) -> Any:
+        def entry(x: object) -> Any:
             if id(x) in self._shapes:
                 seen.add(id(x))
                 return self._shapes[id(x)]
@@ -70,6 +72,13 @@ class ShapesCollection:
                 "the tensors themselves, and register classes that hold them as pytree nodes"
             )
         return shapes
+
+
+class ModuleMaker(Protocol):
+    """An exported program."""
+
+    def module(self) -> Module:
+        """The program as a module."""
 
 
 class AdditionalInputs:
@@ -96,7 +105,7 @@ class AdditionalInputs:
         first = _named(m, args, kwargs)
         others = [_named(m, a, k) for a, k in self._examples]
 
-        def merged(x: Any, *rest: Any) -> Any:
+        def merged(x: object, *rest: Any) -> tuple[Hint | None, ...] | None:
             if not isinstance(x, Tensor):
                 if any(type(r) is not type(x) or r != x for r in rest):
                     raise ArgumentError(
@@ -113,7 +122,7 @@ class AdditionalInputs:
         shapes: dict[str, Any] = _pytree.tree_map(merged, first, *others)
         return shapes
 
-    def verify(self, ep: Any) -> None:
+    def verify(self, ep: ModuleMaker) -> None:
         """Run a program on each example. Raises as the program does where one does not fit."""
         module = ep.module()
         for args, kwargs in self._examples:

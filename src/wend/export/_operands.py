@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend._engine.base.dtypes import DType
+from wend._engine.core.primitive import Primitive
 from wend._engine.core.signature import Param
 from wend.export import _strict as strict
 from wend.export._strict import damaged
@@ -18,7 +19,7 @@ INTS = range(-(1 << 63), 1 << 63)
 _OPTIONAL = frozenset(("tensor?", "size?", "sizes?", "scalar?"))
 
 
-def check_attributes(cls: Any, attributes: dict[str, Any]) -> dict[str, Any]:
+def check_attributes(cls: type[Primitive], attributes: dict[str, Any]) -> dict[str, Any]:
     """The attributes of an op in the order of the signature.
 
     Raises FormatError for those that are missing, unknown, or of another kind.
@@ -36,7 +37,7 @@ def check_attributes(cls: Any, attributes: dict[str, Any]) -> dict[str, Any]:
     return {p.name: attributes[p.name] for p in params}
 
 
-def _fits(p: Param, x: Any) -> bool:
+def _fits(p: Param, x: object) -> bool:
     """Whether the signature makes such an attribute of an argument."""
     if x is None and (p.kind in ("dim", "dims", "dtype") or p.default is None):
         return True
@@ -51,7 +52,7 @@ def _fits(p: Param, x: Any) -> bool:
     return _is_plain(x)
 
 
-def _is_plain(x: Any) -> bool:
+def _is_plain(x: object) -> bool:
     """Whether a constant is a number, a text, a dtype, None, or a tuple of such."""
     if type(x) is tuple:
         return all(map(_is_plain, x))
@@ -60,7 +61,7 @@ def _is_plain(x: Any) -> bool:
     return x is None or type(x) in (bool, float, str) or isinstance(x, DType)
 
 
-def check_form(cls: Any, form: Any) -> None:
+def check_form(cls: type[Primitive], form: object) -> None:
     """Raise FormatError unless the signature makes such entries of arguments."""
     params = [p for p in cls.params if not p.is_attr]
     if type(form) is not tuple or len(form) != len(params):
@@ -70,7 +71,7 @@ def check_form(cls: Any, form: Any) -> None:
             raise damaged(f"{cls.name}: the form of {p.name!r} is {strict.short(entry)}")
 
 
-def _is_entry(p: Param, entry: Any) -> bool:
+def _is_entry(p: Param, entry: object) -> bool:
     """Whether an entry of a form fits a parameter."""
     if entry is None:
         return p.kind in _OPTIONAL or p.default is None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from wend._engine.base import tree
 from wend._engine.base.errors import ArgumentError, FormatError
 from wend._engine.core._hot import Tensor
+from wend._engine.core._types import TensorType
 from wend._engine.core.symbolic import DIM, EQ
 from wend._engine.transforms.exploring import running, text
 from wend._engine.transforms.exploring.program import Apply, StaticGraph
@@ -129,7 +130,9 @@ class ExportedProgram:
         return bounds_of(self.dims)
 
     def run_decompositions(
-        self, decomp_table: Any = None, decompose_custom_triton_ops: bool = False
+        self,
+        decomp_table: Mapping[Any, Any] | None = None,
+        decompose_custom_triton_ops: bool = False,
     ) -> ExportedProgram:
         """This program: its graph writes to no value, and each op has a rule for each use.
 
@@ -162,7 +165,7 @@ class ExportedProgram:
         """
         return ProgramModule(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise TypeError("an ExportedProgram is not called: use .module()(...)")
 
 
@@ -227,7 +230,12 @@ class ProgramModule(Module):
         return running.run(program, tensors, captured)
 
 
-def check_inputs(exported: ExportedProgram, op: str, labels: Sequence[str], tensors: Any) -> None:
+def check_inputs(
+    exported: ExportedProgram,
+    op: str,
+    labels: Sequence[str],
+    tensors: Sequence[Tensor | TensorType],
+) -> None:
     """Raise ArgumentError for tensors of wrong dtypes, ranks or constant sizes.
 
     op, labels: how errors name the program and its inputs
@@ -268,7 +276,7 @@ def export(
     *,
     dynamic_shapes: Any = None,
     strict: bool = False,
-    preserve_module_call_signature: Any = (),
+    preserve_module_call_signature: Sequence[str] = (),
     prefer_deferred_runtime_asserts_over_guards: bool = False,
 ) -> ExportedProgram:
     """The graph of a module or function, with plain `if`, `while` and `for` as branches and loops.

@@ -12,7 +12,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from typing import Any
 
-from wend._engine.base.dtypes import NAMES
+from wend._engine.base.dtypes import NAMES, DType
 from wend._engine.base.tree import LEAF, Structure
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import REGISTRY
@@ -27,6 +27,7 @@ from wend._engine.transforms.exploring.program import (
     Give,
     Go,
     Info,
+    Item,
     Point,
     ReadNumber,
     StaticGraph,
@@ -34,10 +35,10 @@ from wend._engine.transforms.exploring.program import (
 )
 from wend.export import _strict as strict
 from wend.export._checking import check_dims, check_graph
-from wend.export._dims import Dim
+from wend.export._dims import Dim, Hint
 from wend.export._operands import MOST_DIMS, check_attributes, check_form
 from wend.export._program import ExportedProgram
-from wend.export._strict import damaged
+from wend.export._strict import Json, damaged
 from wend.nn.parameter import Parameter
 
 __all__ = ["KINDS", "NAMES_OF_OPCODES", "VERSION", "SavedSite", "program_of"]
@@ -88,15 +89,15 @@ _PARTS = frozenset(
 )
 
 
-def _id(x: Any) -> int:
+def _id(x: object) -> int:
     return strict.whole(x, "the id of a value")
 
 
-def _ids(x: Any) -> tuple[int, ...]:
+def _ids(x: object) -> tuple[int, ...]:
     return tuple([_id(i) for i in strict.rows(x, "a list of ids")])
 
 
-def _site(x: Any) -> SavedSite:
+def _site(x: object) -> SavedSite:
     return SavedSite(strict.text(x, "a line"))
 
 
@@ -131,21 +132,21 @@ class _Reader:
         check_dims(graph, dims)
         return ExportedProgram(graph, dims)
 
-    def guard(self, x: Any) -> tuple[tuple[int, Expr, Expr], tuple[bool, SavedSite]]:
+    def guard(self, x: Json) -> tuple[tuple[int, Expr, Expr], tuple[bool, SavedSite]]:
         """A comparison of sizes."""
         op, a, b, outcome, site = strict.row(x, "a guard", 5)
         key = self.comparison(op), self.expr(a), self.expr(b)
         return key, (strict.flag(outcome, "the outcome of a guard"), _site(site))
 
     @staticmethod
-    def comparison(x: Any) -> int:
+    def comparison(x: Json) -> int:
         """The opcode of a comparison."""
         opcode = _OPCODES.get(strict.text(x, "a comparison"), 0)
         if opcode < EQ:
             raise damaged(f"there is no comparison {strict.short(x)}")
         return opcode
 
-    def captured(self, x: Any) -> Captured:
+    def captured(self, x: Json) -> Captured:
         """A tensor of the file."""
         number, name, kind = strict.row(x, "a captured tensor", 3)
         if kind not in ("parameter", "buffer", "constant"):
@@ -159,7 +160,7 @@ class _Reader:
             tensor = Parameter(tensor)
         return Captured(_id(number), tensor, name, kind)
 
-    def info(self, x: Any) -> Info:
+    def info(self, x: Json) -> Info:
         """The facts of a value."""
         extents, dtype, hint = strict.row(x, "the facts of a value", 3)
         strict.rows(hint, "the sizes while exploring")
@@ -175,14 +176,14 @@ class _Reader:
         return Info(shape, self.dtype(dtype), sizes)
 
     @staticmethod
-    def dtype(x: Any) -> Any:
+    def dtype(x: Json) -> DType:
         """A dtype."""
         element_type = NAMES.get(strict.text(x, "a dtype"))
         if element_type is None:
             raise damaged(f"there is no dtype {strict.short(x)}")
         return element_type
 
-    def expr(self, x: Any) -> Expr:
+    def expr(self, x: Json) -> Expr:
         """An expression."""
         if type(x) is not list:
             return self.number(x)
@@ -198,14 +199,14 @@ class _Reader:
         parts = strict.row(x, f"the operator {name!r}", 2 if opcode == NEG else 3)
         return (opcode, *[self.expr(part) for part in parts[1:]])
 
-    def number(self, x: Any) -> Any:
+    def number(self, x: Json) -> Any:
         """A number: an int, a float or a bool."""
         value = self.constant(x)
         if type(value) not in (bool, int, float):
             raise damaged(f"{strict.short(x)} is no number")
         return value
 
-    def constant(self, x: Any) -> Any:
+    def constant(self, x: Json) -> Any:
         """A constant."""
         if type(x) is list:
             raise damaged("a constant is a list without a kind")
@@ -227,7 +228,7 @@ class _Reader:
         parts = [self.constant(part) for part in strict.rows(content, f"a {kind}")]
         return tuple(parts) if kind == "tuple" else parts
 
-    def structure(self, x: Any) -> Structure:
+    def structure(self, x: Json) -> Structure:
         """A tree of arguments or results."""
         if x is None:
             return LEAF
@@ -251,7 +252,7 @@ class _Reader:
             raise damaged(f"a tree has {wanted} names for {len(parts)} parts")
         return Structure(kind, context, parts, sum(c.leaves for c in parts))
 
-    def keys(self, x: Any) -> tuple[Any, ...]:
+    def keys(self, x: Json) -> tuple[Any, ...]:
         """The keys of a dict."""
         constant = self.constant(x)
         if type(constant) is not tuple:
@@ -265,7 +266,7 @@ class _Reader:
         return constant
 
     @staticmethod
-    def dim(x: Any) -> Any:
+    def dim(x: Json) -> Dim | Hint | str:
         """A dim that may differ."""
         if x is None:
             return Dim.AUTO
@@ -279,7 +280,7 @@ class _Reader:
             strict.whole(most, "the largest size of a dim", least, MOST_EXTENT)
         return Dim(name, min=least, max=most)
 
-    def point(self, x: Any) -> Point:
+    def point(self, x: Json) -> Point:
         """A point."""
         parts = strict.table(x, "a point")
         if parts.keys() != {"params", "question", "answers", "place"}:
@@ -296,7 +297,7 @@ class _Reader:
         site = _site(parts["place"]) if parts["place"] != "" else None
         return Point(_ids(parts["params"]), question, answers, site)
 
-    def question(self, x: Any) -> tuple[Any, ...]:
+    def question(self, x: Json) -> tuple[Any, ...]:
         """A question."""
         if strict.rows(x, "a question")[:1] == ["value"]:
             return "value", _id(strict.row(x, "a question", 2)[1])
@@ -305,7 +306,7 @@ class _Reader:
             raise damaged(f"a question is of kind {strict.short(kind)}")
         return "compare", self.comparison(op), self.expr(a), self.expr(b)
 
-    def item(self, x: Any) -> Any:
+    def item(self, x: Json) -> Item:
         """An item of a stretch."""
         kind = strict.rows(x, "an item")[0] if x else None
         if kind == "apply":
@@ -321,7 +322,7 @@ class _Reader:
             return Draw(_id(seed), _id(offset), self.expr(count))
         raise damaged(f"an item is of kind {strict.short(kind)}")
 
-    def apply(self, x: Any) -> Apply:
+    def apply(self, x: Json) -> Apply:
         """An op with its operands."""
         _, name, attrs, form, inputs, outputs, args, grad, site = strict.row(x, "an op", 9)
         cls = REGISTRY.get(name) if type(name) is str else None
@@ -338,7 +339,7 @@ class _Reader:
         flag = strict.flag(grad, "whether gradients are on")
         return Apply(prim, None, _ids(inputs), _ids(outputs), numbers, flag, _site(site))
 
-    def end(self, x: Any) -> Go | Give | Fail:
+    def end(self, x: Json) -> Go | Give | Fail:
         """The end of a stretch."""
         kind = strict.rows(x, "an end")[0] if x else None
         if kind == "go":
@@ -354,7 +355,7 @@ class _Reader:
         results = tuple([self.leaf(leaf) for leaf in strict.rows(leaves, "the results")])
         return Give(results, self.structure(structure), tuple([(a, b) for a, b in pairs]))
 
-    def leaf(self, x: Any) -> tuple[str, Any]:
+    def leaf(self, x: Json) -> tuple[str, Any]:
         """A part of the result."""
         how, content = strict.row(x, "a part of the result", 2)
         if how == "value":
@@ -370,7 +371,7 @@ class _Reader:
 _ASKING = {"reshape_to": "reshape", "expand_to": "expand"}
 
 
-def _named_tuple(name: Any, fields: list[Any]) -> Any:
+def _named_tuple(name: object, fields: list[Any]) -> type[tuple[Any, ...]]:
     """The class of a named tuple; `namedtuple` makes code of the names."""
     for word in (name, *fields):
         if type(word) is not str or not word.isidentifier() or keyword.iskeyword(word):
@@ -381,7 +382,7 @@ def _named_tuple(name: Any, fields: list[Any]) -> Any:
     return make(name, fields)
 
 
-def _error(name: Any, message: str) -> Exception:
+def _error(name: object, message: str) -> Exception:
     """An error that the program ends in: of a class of Python's own, or a RuntimeError."""
     error_class = getattr(builtins, strict.text(name, "the class of an error"), None)
     if isinstance(error_class, type) and issubclass(error_class, Exception):

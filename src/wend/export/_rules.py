@@ -30,7 +30,7 @@ class _Shapes:
     def __init__(self, types: Types) -> None:
         self.types = types
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int) -> tuple[Any, ...]:
         return self.types[i].shape
 
 

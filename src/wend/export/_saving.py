@@ -23,14 +23,16 @@ from wend._engine.transforms.exploring.program import (
     Fail,
     Go,
     Info,
+    Item,
     Point,
     ReadNumber,
     StaticGraph,
     Stretch,
 )
-from wend.export._dims import Dim
+from wend.export._dims import Dim, Hint
 from wend.export._program import ExportedProgram
 from wend.export._reading import KINDS, NAMES_OF_OPCODES, VERSION, program_of
+from wend.export._strict import Json
 from wend.serialization import CheckpointError, safetensors
 
 __all__ = ["load", "save"]
@@ -117,13 +119,13 @@ def _used_ids(graph: StaticGraph) -> set[int]:
     return ids
 
 
-def _info(info: Info) -> Any:
+def _info(info: Info) -> list[Json]:
     if info.extents is None:
         return [None, info.dtype, [_constant(h) for h in info.hint]]
     return [[_expr(e) for e in info.extents], info.dtype.name, list(info.hint)]
 
 
-def _expr(expr: Expr) -> Any:
+def _expr(expr: Expr) -> Json:
     if type(expr) is not tuple:
         return _constant(expr)
     name = _NAMES[expr[0]]
@@ -134,7 +136,7 @@ def _expr(expr: Expr) -> Any:
     return [name, _expr(expr[1]), _expr(expr[2])]
 
 
-def _constant(x: Any) -> Any:
+def _constant(x: Any) -> Json:
     if x is None or type(x) in (bool, int, str):
         return x
     if type(x) is float:
@@ -149,7 +151,7 @@ def _constant(x: Any) -> Any:
     raise FormatError(f"export.save: a {type(x).__name__} in the graph cannot be written: {x!r}")
 
 
-def _structure(s: Structure) -> Any:
+def _structure(s: Structure) -> Json:
     if s.kind is None:
         return None
     children = [_structure(child) for child in s.children]
@@ -163,13 +165,13 @@ def _structure(s: Structure) -> Any:
     return [name, context, children]
 
 
-def _dim(dim: Any) -> Any:
+def _dim(dim: Dim | Hint | str) -> Json:
     if isinstance(dim, Dim):
         return [dim.__name__, dim.min, dim.max]
     return dim if isinstance(dim, str) else None
 
 
-def _point(point: Point) -> Any:
+def _point(point: Point) -> dict[str, Json]:
     return {
         "params": list(point.params),
         "question": _question(point.question),
@@ -178,17 +180,17 @@ def _point(point: Point) -> Any:
     }
 
 
-def _question(question: Any) -> Any:
+def _question(question: Any) -> Json:
     if question is None or question[0] == "value":
         return question and list(question)
     return ["compare", _NAMES[question[1]], _expr(question[2]), _expr(question[3])]
 
 
-def _stretch(stretch: Stretch) -> Any:
+def _stretch(stretch: Stretch) -> list[list[Json]]:
     return [[_item(item) for item in stretch.items], _end(stretch.end)]
 
 
-def _item(item: Any) -> Any:
+def _item(item: Item) -> list[Json]:
     if isinstance(item, Apply):
         prim = item.prim
         return [
@@ -209,7 +211,7 @@ def _item(item: Any) -> Any:
     return ["draw", item.seed, item.offset, _expr(item.count)]
 
 
-def _end(end: Any) -> Any:
+def _end(end: Any) -> list[Json]:
     if isinstance(end, Go):
         return ["go", end.point, list(end.args)]
     if isinstance(end, Fail):

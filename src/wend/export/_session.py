@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -168,7 +168,7 @@ class Session:
             self._feed_argument(row, x, feeds)
         return feeds
 
-    def _feed_argument(self, row: tuple[str, Any, int], x: Any, feeds: dict[str, Any]) -> None:
+    def _feed_argument(self, row: tuple[str, Any, int], x: object, feeds: dict[str, Any]) -> None:
         """Add the tensors of an argument to the feeds, and compare the constants."""
         name, wanted, first = row
         constants = self._exported.program.constants
@@ -313,7 +313,7 @@ def load_session(path: str | os.PathLike[str], *, kernels: bool = True) -> Sessi
         raise FormatError(f"load_session: the file is damaged: {error}") from error
 
 
-def _listed(names: Any) -> str:
+def _listed(names: Iterable[object]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
@@ -334,7 +334,7 @@ def _paths(name: str, structure: tree.Structure) -> list[str]:
     """Names of the leaves of an argument."""
     if structure.kind is None:
         return [name]
-    keys: Any = range(len(structure.children))
+    keys: Iterable[Any] = range(len(structure.children))
     if structure.kind in (dict,) or hasattr(structure.kind, "_fields"):
         keys = getattr(structure.kind, "_fields", structure.context)
     rows = zip(keys, structure.children, strict=True)
@@ -342,7 +342,10 @@ def _paths(name: str, structure: tree.Structure) -> list[str]:
 
 
 def _input_names(
-    op: str, graph: StaticGraph, arguments: Any, user_names: Sequence[str] | None
+    op: str,
+    graph: StaticGraph,
+    arguments: Sequence[tuple[str, tree.Structure, int]],
+    user_names: Sequence[str] | None,
 ) -> list[str]:
     """The names of the tensors among the arguments."""
     paths = [path for name, structure, _ in arguments for path in _paths(name, structure)]

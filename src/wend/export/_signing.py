@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from wend._engine.transforms.exploring.program import Apply, Give, StaticGraph, number_category
 from wend.export._dims import Dim
 from wend.export.graph_signature import (
+    Argument,
     ConstantArgument,
     ExportGraphSignature,
     InputKind,
@@ -75,7 +76,7 @@ def example_of(mod: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     return Example(tuple(args), kwargs, names, frozenset(passing))
 
 
-def _key(entry: Any) -> str:
+def _key(entry: object) -> str:
     for attribute in ("idx", "key", "name"):
         key = getattr(entry, attribute, None)
         if key is not None:
@@ -140,7 +141,7 @@ def _user_inputs(
         words = [f"args_{k}" for k in range(total)]
     specs, tensors = [], iter(program.inputs)
     for k, word in enumerate(words):
-        arg: Any
+        arg: Argument
         if k in program.constants:
             arg = ConstantArgument(word, program.constants[k])
         else:
@@ -165,7 +166,7 @@ def _outputs(
         word = names.get(value, "") if value is not None else ""
         specs.append(OutputSpec(kind, TensorArgument(word or f"new_{names[target]}"), name))
     for tag, x in end.leaves:
-        arg: Any
+        arg: Argument
         if tag == "constant":
             arg = ConstantArgument("", x)
         elif tag == "number":

@@ -6,11 +6,25 @@ Each function returns what it was given, or raises FormatError that names the pl
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 from wend._engine.base.errors import FormatError
 
-__all__ = ["check_depth", "damaged", "flag", "parsed", "row", "rows", "table", "text", "whole"]
+__all__ = [
+    "Json",
+    "check_depth",
+    "damaged",
+    "flag",
+    "parsed",
+    "row",
+    "rows",
+    "table",
+    "text",
+    "whole",
+]
+
+#: A value as JSON holds values.
+Json: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
 
 MOST_TEXT = 64_000_000  # characters of JSON
 MOST_NESTED = 400  # lists in lists: readers of trees recurse
@@ -37,7 +51,7 @@ def parsed(source: str) -> dict[str, Any]:
             raise damaged("a name stands twice in a table")
         return entries
 
-    def refuse(word: str) -> Any:
+    def refuse(word: str) -> NoReturn:
         raise damaged(f"{word} is no number of JSON")
 
     try:
@@ -74,49 +88,49 @@ def short(x: Any) -> str:
     return representation if len(representation) <= 60 else f"{representation[:57]}..."
 
 
-def whole(x: Any, what: str, least: int = 0, most: int = MOST_WHOLE) -> int:
+def whole(x: object, what: str, least: int = 0, most: int = MOST_WHOLE) -> int:
     """An int within bounds, both included."""
     if type(x) is not int or not least <= x <= most:
         raise damaged(f"{what} is {short(x)}")
     return x
 
 
-def text(x: Any, what: str) -> str:
+def text(x: object, what: str) -> str:
     """A text."""
     if type(x) is not str:
         raise damaged(f"{what} is {short(x)}, and no text")
     return x
 
 
-def flag(x: Any, what: str) -> bool:
+def flag(x: object, what: str) -> bool:
     """A bool."""
     if type(x) is not bool:
         raise damaged(f"{what} is {short(x)}, and no bool")
     return x
 
 
-def rows(x: Any, what: str) -> list[Any]:
+def rows(x: object, what: str) -> list[Any]:
     """A list of any length."""
     if type(x) is not list:
         raise damaged(f"{what} is {short(x)}, and no list")
     return x
 
 
-def row(x: Any, what: str, count: int) -> list[Any]:
+def row(x: object, what: str, count: int) -> list[Any]:
     """A list of so many items."""
     if type(x) is not list or len(x) != count:
         raise damaged(f"{what} is {short(x)}, and no list of {count}")
     return x
 
 
-def table(x: Any, what: str) -> dict[str, Any]:
+def table(x: object, what: str) -> dict[str, Any]:
     """A table."""
     if type(x) is not dict:
         raise damaged(f"{what} is {short(x)}, and no table")
     return x
 
 
-def numbered(x: Any, what: str) -> dict[int, Any]:
+def numbered(x: object, what: str) -> dict[int, Any]:
     """A table whose names are whole numbers."""
     by_number: dict[int, Any] = {}
     for name, item in table(x, what).items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 __all__ = [
     "ConstantArgument",
@@ -69,6 +69,17 @@ class ConstantArgument:
     value: Any
 
 
+#: Inputs and outputs.
+Argument: TypeAlias = (
+    TensorArgument
+    | SymIntArgument
+    | SymFloatArgument
+    | SymBoolArgument
+    | CustomObjArgument
+    | ConstantArgument
+)
+
+
 class InputKind(Enum):
     """The origin of an input."""
 
@@ -93,7 +104,7 @@ class OutputKind(Enum):
     TOKEN = auto()
 
 
-def _about(spec: Any) -> str:
+def _about(spec: InputSpec | OutputSpec) -> str:
     target = "" if spec.target is None else f" target='{spec.target}'"
     return f"{spec.arg.name}: {spec.kind.name}{target}"
 
@@ -104,7 +115,7 @@ class InputSpec:
     holds the buffer."""
 
     kind: InputKind
-    arg: Any
+    arg: Argument
     target: str | None
     persistent: bool | None = None
 
@@ -122,7 +133,7 @@ class OutputSpec:
     """An output: kind, value, and the name of the tensor that the program writes to."""
 
     kind: OutputKind
-    arg: Any
+    arg: Argument
     target: str | None
 
     def __str__(self) -> str:
@@ -266,5 +277,5 @@ class ExportGraphSignature:
         return "\n".join(["", "# inputs", *inputs, "", "# outputs", *outputs, ""])
 
 
-def _shown(spec: Any) -> Any:
+def _shown(spec: InputSpec | OutputSpec) -> Any:
     return spec.arg.value if isinstance(spec.arg, ConstantArgument) else spec.arg.name

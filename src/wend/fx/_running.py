@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.fx.graph import Graph
-from wend.fx.node import Node, map_arg
+from wend.fx.node import Argument, Node, map_arg
 from wend.nn.modules.module import Module
 
 __all__ = ["Interpreter", "bound_arguments"]
@@ -113,7 +113,7 @@ class Interpreter:
         self._concrete = n.meta.get("concrete", _ANY)
         return getattr(self, n.op)(n.target, args, kwargs)
 
-    def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The next argument."""
         if target.startswith("*") and not target.startswith("**"):
             value: Any = next(self.args_iter, ())
@@ -131,24 +131,26 @@ class Interpreter:
             )
         return value
 
-    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A tensor of the module."""
         return self.fetch_attr(target)
 
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(
+        self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """A function's result."""
         return target(*args, **kwargs)
 
-    def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a method of args[0]."""
         owner, *rest = args
         return getattr(owner, target)(*rest, **kwargs)
 
-    def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A submodule's result."""
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def output(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of the graph."""
         return args[0]
 
@@ -163,7 +165,7 @@ class Interpreter:
         """The arguments of a node, with results in place of nodes."""
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
-    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+    def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
         """Arguments with results in place of nodes."""
         return map_arg(args, self.env.__getitem__)
 

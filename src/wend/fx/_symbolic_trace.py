@@ -14,7 +14,7 @@ import itertools
 import math
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from wend._engine.core.provenance import current_site
 from wend.fx import proxy
 from wend.fx.graph import Graph
 from wend.fx.graph_module import GraphModule
-from wend.fx.node import Node, map_aggregate
+from wend.fx.node import Argument, Node, Target, map_aggregate
 from wend.fx.proxy import REMEDY, Proxy, TraceError
 from wend.nn.modules.container import Sequential
 from wend.nn.modules.module import Module
@@ -107,11 +107,11 @@ class Tracer:
     def create_node(
         self,
         kind: str,
-        target: Any,
+        target: Target,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
     ) -> Node:
         """A new node of the graph."""
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
@@ -139,7 +139,7 @@ class Tracer:
             + REMEDY
         )
 
-    def keys(self, obj: Proxy) -> Any:
+    def keys(self, obj: Proxy) -> Iterable[str]:
         """The keys where a proxy follows `**`."""
         raise TraceError(f"torch.fx: the keys of a Proxy are not known while tracing. {REMEDY}")
 
@@ -148,11 +148,11 @@ class Tracer:
     def create_proxy(
         self,
         kind: str,
-        target: Any,
+        target: Target,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
         """The proxy of a new node."""
@@ -160,11 +160,11 @@ class Tracer:
         node = self.create_node(kind, target, node_args, node_kwargs, name, type_expr)
         return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
-    def create_arg(self, a: Any) -> Any:
+    def create_arg(self, a: Argument) -> Argument:
         """An argument as nodes hold it: nodes for proxies, and for tensors of the module."""
         return map_aggregate(a, self._leaf)
 
-    def _leaf(self, x: Any) -> Any:
+    def _leaf(self, x: Argument) -> Argument:
         if isinstance(x, Proxy):
             return x.node
         if isinstance(x, Tensor):
@@ -276,7 +276,7 @@ class Tracer:
                 kwargs[p.name] = value
         return args, kwargs
 
-    def _filled(self, argument: Any, proxy: Any) -> Any:
+    def _filled(self, argument: Argument, proxy: Any) -> Any:
         """A concrete argument, with parts of the proxy where PH stands."""
         if argument is PH:
             return proxy
@@ -298,7 +298,7 @@ class Tracer:
         tracer = self
         plain: Any = Module.__call__
 
-        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(module: Module, *args: Any, **kwargs: Any) -> Any:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 return plain(module, *args, **kwargs)
 
@@ -373,7 +373,7 @@ _STARS: dict[Any, str] = {
 }
 
 
-def _without_stars(function: Any) -> Any:
+def _without_stars(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function whose `*args` and `**kwargs` are given as two plain arguments.
 
     Their lengths are not known while tracing: the function gets a proxy for each.
@@ -393,7 +393,7 @@ def _without_stars(function: Any) -> Any:
     return plain_function
 
 
-def _has_placeholder(argument: Any) -> bool:
+def _has_placeholder(argument: object) -> bool:
     placeholders: list[Any] = []
     map_aggregate(argument, lambda x: placeholders.append(x) if x is PH else None)
     return bool(placeholders)

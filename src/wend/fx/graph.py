@@ -13,7 +13,17 @@ from wend._engine.base.errors import ArgumentError, ExecutionError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.symbolic import SIGNS
 from wend._frontend.seeing.tables import RULE, text_table
-from wend.fx.node import Node, Target, _text, map_aggregate, map_arg, refuse_edit, target_text
+from wend.fx.node import (
+    Argument,
+    Node,
+    Target,
+    _text,
+    map_aggregate,
+    map_arg,
+    refuse_edit,
+    target_text,
+)
+from wend.nn.modules.module import Module
 
 __all__ = ["Graph", "PythonCode"]
 
@@ -43,7 +53,10 @@ class Graph:
     """
 
     def __init__(
-        self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
+        self,
+        owning_module: Module | None = None,
+        tracer_cls: type | None = None,
+        tracer_extras: object = None,
     ):
         self._owning_module = owning_module
         self._tracer_cls = tracer_cls
@@ -68,7 +81,7 @@ class Graph:
     def _beside(self, node: Node, step: int) -> Node:
         return self._nodes[(self._position[node] + step) % len(self._nodes)]
 
-    def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[Node]:
+    def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """The nodes with this op and, if given, this target."""
         return [n for n in self._nodes if n.op == op and (target is None or n.target == target)]
 
@@ -105,7 +118,7 @@ class Graph:
         args: tuple[Any, ...] | None = None,
         kwargs: dict[str, Any] | None = None,
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
     ) -> Node:
         """A new node at the end.  name: a wish; nodes of equal wishes get numbers."""
         if name is None:
@@ -116,23 +129,31 @@ class Graph:
         self._nodes.append(node)
         return node
 
-    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
+    def placeholder(self, name: str, type_expr: object = None, default_value: object = ...) -> Node:
         """An argument of the function."""
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
-    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
+    def get_attr(self, qualified_name: str, type_expr: object = None) -> Node:
         """A parameter, buffer or constant of the module."""
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(
-        self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
+        self,
+        module_name: str,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: object = None,
     ) -> Node:
         """A call of a submodule."""
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(
-        self, method_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
+        self,
+        method_name: str,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: object = None,
     ) -> Node:
         """A call of a method of args[0]."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
@@ -140,9 +161,9 @@ class Graph:
     def call_function(
         self,
         the_function: Callable[..., Any],
-        args: Any = None,
-        kwargs: Any = None,
-        type_expr: Any = None,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: object = None,
         name: str | None = None,
     ) -> Node:
         """A call of a function."""
@@ -176,7 +197,7 @@ class Graph:
         """The graph's result as a call returns it: as it is."""
         return out
 
-    def output(self, result: Any, type_expr: Any = None) -> Node:
+    def output(self, result: Argument, type_expr: object = None) -> Node:
         """The result of the function."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
@@ -190,7 +211,7 @@ class Graph:
 
     def graph_copy(
         self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False
-    ) -> Any:
+    ) -> Argument:
         """Copy all nodes of a graph but the output; the output's value in this graph.
 
         val_map: from nodes of g to nodes of this graph; filled
@@ -216,7 +237,7 @@ class Graph:
             seen.add(node)
 
     def python_code(
-        self, root_module: str = "self", verbose: bool = False, **options: Any
+        self, root_module: str = "self", verbose: bool = False, **options: object
     ) -> PythonCode:
         """The graph as the text of a function `forward`."""
         names: dict[str, Any] = {}
@@ -243,14 +264,14 @@ class Graph:
     def __str__(self) -> str:
         return "\n".join(["graph():", *[f"    {n.format_node()}" for n in self._nodes]])
 
-    def __deepcopy__(self, memo: Any) -> Graph:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
         graph = Graph(tracer_cls=self._tracer_cls)
         nodes: dict[Node, Node] = {}
         for node in self._nodes:
             nodes[node] = graph.node_copy(node, lambda n: nodes[n])
         return graph
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         rows = []
         for n in self._nodes:
             args, kwargs = map_arg((n.args, n.kwargs), lambda x: _Place(x.name))
@@ -276,7 +297,7 @@ class Graph:
         for node in to_erase.all_input_nodes:
             node.users.pop(to_erase, None)
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
         """Raises NotImplementedInWend: graphs are read-only."""
         refuse_edit("Graph's edits (inserting_before, eliminate_dead_code ...)")
 

@@ -37,7 +37,7 @@ class GraphModule(Module):
         if graph.owning_module is None:
             graph.owning_module = self
 
-    def _put(self, path: str, value: Any, root: Any) -> None:
+    def _put(self, path: str, value: Any, root: Module | dict[str, Any]) -> None:
         """Have a module or tensor under the path that the root has."""
         *names, last = path.split(".")
         owner: Module = self
@@ -62,7 +62,7 @@ class GraphModule(Module):
         return self._graph
 
     @graph.setter
-    def graph(self, value: Any) -> None:
+    def graph(self, value: object) -> None:
         refuse_edit("GraphModule.graph = ...: make a new GraphModule")
 
     @property
@@ -80,7 +80,7 @@ class GraphModule(Module):
         include_stride: bool = False,
         include_device: bool = False,
         colored: bool = False,
-        **options: Any,
+        **options: object,
     ) -> str:
         """The text of a class with `forward`; also printed."""
         lines = self._graph.python_code("self").src.splitlines()
@@ -97,7 +97,7 @@ class GraphModule(Module):
     def _get_name(self) -> str:
         return self._class_name
 
-    def __deepcopy__(self, memo: Any) -> GraphModule:
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         parts = {
             str(n.target): copy.deepcopy(_at(self, str(n.target)), memo)
             for n in self._graph.nodes
@@ -107,12 +107,12 @@ class GraphModule(Module):
         module.train(self.training)
         return module
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         targets = [str(n.target) for n in self._graph.nodes if n.op in ("call_module", "get_attr")]
         parts = {path: _at(self, path) for path in targets}
         return GraphModule, (parts, self._graph, self._class_name)
 
-    def _no_edit(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _no_edit(self, *args: object, **kwargs: object) -> NoReturn:
         """Raises NotImplementedInWend: graphs are read-only."""
         refuse_edit("GraphModule's edits (add_submodule, delete_submodule, to_folder ...)")
 
@@ -120,7 +120,7 @@ class GraphModule(Module):
     delete_submodule = delete_all_unused_submodules = to_folder = _no_edit
 
 
-def _at(root: Any, path: str) -> Any:
+def _at(root: object, path: str) -> Any:
     """The attribute of an attribute of a module."""
     for name in path.split(".") if path else ():
         root = getattr(root, name)

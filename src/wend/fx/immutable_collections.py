@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 __all__ = ["immutable_dict", "immutable_list"]
 
 
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
     raise NotImplementedError(
         f"'{type(self).__name__}' cannot be changed: make a list or dict of it, change that, and "
         "give the result to the node"
@@ -23,7 +23,7 @@ class immutable_list(list[Any]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return immutable_list, (tuple(self),)
 
 
@@ -36,5 +36,5 @@ class immutable_dict(dict[Any, Any]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return immutable_dict, (tuple(self.items()),)

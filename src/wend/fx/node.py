@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from wend._engine.base.errors import NotImplementedInWend
+from wend.nn.modules.module import Module
 
 __all__ = [
     "Argument",
@@ -34,7 +35,7 @@ def refuse_edit(name: str) -> NoReturn:
     )
 
 
-def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
+def map_aggregate(a: Argument, fn: Callable[[Any], Any]) -> Argument:
     """a with fn(leaf) in place of each leaf of tuples, lists, dicts and slices."""
     if isinstance(a, tuple):
         inner = [map_aggregate(x, fn) for x in a]
@@ -48,12 +49,12 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     return fn(a)
 
 
-def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
+def map_arg(a: Argument, fn: Callable[[Node], Any]) -> Argument:
     """a with fn(node) in place of each node."""
     return map_aggregate(a, lambda x: fn(x) if isinstance(x, Node) else x)
 
 
-def target_text(target: Any) -> str:
+def target_text(target: object) -> str:
     """The name of a target, as a program would write it."""
     if isinstance(target, str):
         return target
@@ -68,7 +69,7 @@ def target_text(target: Any) -> str:
     return f"{module}.{name}" if module else name
 
 
-def _home(target: Any, name: str) -> str:
+def _home(target: object, name: str) -> str:
     """Where a function of Wend's is found below the package."""
     import sys
 
@@ -122,7 +123,7 @@ class Node:
         return self._args
 
     @args.setter
-    def args(self, value: Any) -> None:
+    def args(self, value: object) -> None:
         refuse_edit("Node.args = ...")
 
     @property
@@ -131,7 +132,7 @@ class Node:
         return self._kwargs
 
     @kwargs.setter
-    def kwargs(self, value: Any) -> None:
+    def kwargs(self, value: object) -> None:
         refuse_edit("Node.kwargs = ...")
 
     @property
@@ -163,11 +164,11 @@ class Node:
 
     def normalized_arguments(
         self,
-        root: Any,
+        root: Module,
         arg_types: tuple[Any, ...] | None = None,
         kwarg_types: dict[str, Any] | None = None,
         normalize_to_only_use_kwargs: bool = False,
-    ) -> Any:
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """(args, kwargs) with the defaults of arguments left out; None if these cannot be told.
 
         root: the module with the submodules     normalize_to_only_use_kwargs: all by keyword
@@ -182,7 +183,7 @@ class Node:
             return schemas.normalize_module(root, self.target, self.args, self.kwargs, only)
         return None
 
-    def format_node(self, *args: Any, **kwargs: Any) -> str:
+    def format_node(self, *args: object, **kwargs: object) -> str:
         """The node as a line of text."""
         kind = "" if self.type is None else f" : {getattr(self.type, '__name__', self.type)}"
         if self.op == "output":
@@ -198,10 +199,10 @@ class Node:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError("torch.fx: a Node belongs to its Graph: copy or pickle the graph")
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
         """Raises NotImplementedInWend: graphs are read-only."""
         refuse_edit("Node's edits (replace_all_uses_with, update_arg, append ...)")
 
@@ -209,7 +210,7 @@ class Node:
     append = prepend = _refuse
 
 
-def _text(a: Any, sign: str = "") -> str:
+def _text(a: Argument, sign: str = "") -> str:
     """Arguments as text, nodes by name."""
     if isinstance(a, Node):
         return sign + a.name
@@ -233,6 +234,6 @@ def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-def replace_pattern(gm: Any, pattern: Any, replacement: Any) -> NoReturn:
+def replace_pattern(gm: object, pattern: object, replacement: object) -> NoReturn:
     """Raises NotImplementedInWend: graphs are read-only."""
     refuse_edit("replace_pattern")

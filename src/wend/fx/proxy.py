@@ -5,7 +5,8 @@ from __future__ import annotations
 import dis
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
 from typing import Any, NoReturn
 
 from wend._engine.base.errors import ArgumentError
@@ -15,7 +16,7 @@ from wend.fx.node import Node, map_aggregate
 __all__ = ["Attribute", "Proxy", "TraceError"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # The tracer is made of this module's classes; PyTorch has its name here.
     if name == "GraphAppendingTracer":
         return Proxy._tracer_of_graph
@@ -80,7 +81,11 @@ class Proxy:
 
     @classmethod
     def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         tracer = _tracer_of((args, kwargs or {}))
         name = getattr(func, "__name__", "")
@@ -97,7 +102,7 @@ class Proxy:
     def __bool__(self) -> bool:
         return self.tracer.to_bool(self)
 
-    def keys(self) -> Any:
+    def keys(self) -> Iterable[str]:
         """Asked for by `**`: raises TraceError unless the tracer overrides `keys`."""
         return self.tracer.keys(self)
 
@@ -108,7 +113,7 @@ class Proxy:
             "x.shape[0]"
         )
 
-    def _asked(self, *args: Any) -> NoReturn:
+    def _asked(self, *args: object) -> NoReturn:
         raise TraceError(f"torch.fx: the value of {self.node} is not known while tracing. {REMEDY}")
 
     __int__ = __float__ = __complex__ = __index__ = __contains__ = __array__ = _asked
@@ -136,14 +141,14 @@ class Attribute(Proxy):
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 
-def _tracer_of(a: Any) -> Any:
+def _tracer_of(a: object) -> Any:
     """The tracer of the first proxy among arguments."""
     tracers: list[Any] = []
     map_aggregate(a, lambda x: tracers.append(x.tracer) if isinstance(x, Proxy) else None)
     return tracers[0]
 
 
-def _unpacked(frame: Any) -> int | None:
+def _unpacked(frame: FrameType) -> int | None:
     """How many names a line assigns to, where the frame is about to unpack a value."""
     for instruction in dis.get_instructions(frame.f_code):
         if instruction.offset == frame.f_lasti and instruction.opname == "UNPACK_SEQUENCE":
@@ -151,7 +156,7 @@ def _unpacked(frame: Any) -> int | None:
     return None
 
 
-def _through(function: Callable[..., Any], swaps: bool = False) -> Any:
+def _through(function: Callable[..., Any], swaps: bool = False) -> Callable[..., Any]:
     def method(self: Proxy, *args: Any) -> Any:
         operands = (*args, self) if swaps else (self, *args)
         return self.tracer.create_proxy("call_function", function, operands, {})

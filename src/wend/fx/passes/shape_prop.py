@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from wend._engine.base.dtypes import DType
 from wend._engine.base.shapes import Size
 from wend._engine.core._hot import Tensor
+from wend._frontend.formats import memory_format as MemoryFormat
+from wend.fx.graph_module import GraphModule
 from wend.fx.interpreter import Interpreter
 from wend.fx.node import Node, map_aggregate
 
@@ -20,7 +22,7 @@ class TensorMetadata(NamedTuple):
     dtype: DType
     requires_grad: bool
     stride: tuple[int, ...]
-    memory_format: Any
+    memory_format: MemoryFormat | None
     is_quantized: bool
     qparams: dict[str, Any]
 
@@ -39,7 +41,7 @@ class ShapeProp(Interpreter):
     fake_mode: accepted for compatibility: recorded ops that nobody reads are never computed
     """
 
-    def __init__(self, gm: Any, fake_mode: Any = None) -> None:
+    def __init__(self, gm: GraphModule, fake_mode: object = None) -> None:
         super().__init__(gm)
 
     def run_node(self, n: Node) -> Any:
