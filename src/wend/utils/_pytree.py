@@ -7,7 +7,7 @@ import functools
 import json
 import types
 from collections import OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wend._engine.base import tree as _tree
@@ -73,6 +73,8 @@ UnflattenFn = Callable[[Iterable[Any], Any], Any]
 ToDumpableContextFn = Callable[[Any], Any]
 FromDumpableContextFn = Callable[[Any], Any]
 IsLeaf = Callable[[Any], bool] | None
+_WithKeys = Callable[[Any], tuple[Any, Any]]
+_LeafTypes = type | tuple[type, ...] | types.UnionType
 
 
 # -- keys of a path -------------------------------------------------------------------------
@@ -86,7 +88,7 @@ class SequenceKey(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.idx!r}]"
 
-    def get(self, sequence: Any) -> Any:
+    def get(self, sequence: Sequence[Any]) -> Any:
         """The child at this place."""
         return sequence[self.idx]
 
@@ -94,12 +96,12 @@ class SequenceKey(NamedTuple):
 class MappingKey(NamedTuple):
     """The key of a child in a dict."""
 
-    key: Any
+    key: Hashable
 
     def __str__(self) -> str:
         return f"[{self.key!r}]"
 
-    def get(self, mapping: Any) -> Any:
+    def get(self, mapping: Mapping[Any, Any]) -> Any:
         """The child under this key."""
         return mapping[self.key]
 
@@ -112,7 +114,7 @@ class GetAttrKey(NamedTuple):
     def __str__(self) -> str:
         return f".{self.name}"
 
-    def get(self, obj: Any) -> Any:
+    def get(self, obj: object) -> Any:
         """The field of this name."""
         return getattr(obj, self.name)
 
@@ -127,12 +129,12 @@ class NodeDef(NamedTuple):
     """How a class is taken apart and put together."""
 
     type: type
-    flatten_fn: Any
-    unflatten_fn: Any
-    flatten_with_keys_fn: Any
+    flatten_fn: FlattenFn
+    unflatten_fn: UnflattenFn
+    flatten_with_keys_fn: _WithKeys
     name: str
-    dump: Any = None
-    restore: Any = None
+    dump: ToDumpableContextFn | None = None
+    restore: FromDumpableContextFn | None = None
 
 
 SUPPORTED_NODES: dict[type, NodeDef] = {}
@@ -142,8 +144,8 @@ def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _by_places(flatten: FlattenFn) -> Any:
-    def with_keys(node: Any) -> Any:
+def _by_places(flatten: FlattenFn) -> _WithKeys:
+    def with_keys(node: PyTree) -> tuple[list[tuple[KeyEntry, Any]], Context]:
         children, context = flatten(node)
         return [(SequenceKey(i), child) for i, child in enumerate(children)], context
 
@@ -154,33 +156,33 @@ def _node(
     cls: type,
     flatten: FlattenFn,
     unflatten: UnflattenFn,
-    with_keys: Any = None,
-    dump: Any = None,
-    restore: Any = None,
+    with_keys: _WithKeys | None = None,
+    dump: ToDumpableContextFn | None = None,
+    restore: FromDumpableContextFn | None = None,
 ) -> None:
     SUPPORTED_NODES[cls] = NodeDef(
         cls, flatten, unflatten, with_keys or _by_places(flatten), _full_name(cls), dump, restore
     )
 
 
-def _of_dict(node: Any) -> tuple[list[Any], Any]:
+def _of_dict(node: PyTree) -> tuple[list[Any], Context]:
     return list(node.values()), list(node)
 
 
-def _keyed(flatten: FlattenFn) -> Any:
-    def with_keys(node: Any) -> Any:
+def _keyed(flatten: FlattenFn) -> _WithKeys:
+    def with_keys(node: PyTree) -> tuple[list[tuple[KeyEntry, Any]], Context]:
         children, context = flatten(node)
         return [(MappingKey(k), c) for k, c in zip(node, children, strict=True)], context
 
     return with_keys
 
 
-def _of_fields(node: Any) -> Any:
+def _of_fields(node: PyTree) -> tuple[list[tuple[KeyEntry, Any]], Context]:
     keys = [GetAttrKey(name) for name in type(node)._fields]
     return list(zip(keys, node, strict=True)), type(node)
 
 
-def _of_defaults(node: Any) -> tuple[list[Any], Any]:
+def _of_defaults(node: PyTree) -> tuple[list[Any], Context]:
     return list(node.values()), [node.default_factory, list(node)]
 
 
@@ -226,7 +228,7 @@ def register_pytree_node(
     serialized_type_name: str | None = None,
     to_dumpable_context: ToDumpableContextFn | None = None,
     from_dumpable_context: FromDumpableContextFn | None = None,
-    flatten_with_keys_fn: Any = None,
+    flatten_with_keys_fn: _WithKeys | None = None,
 ) -> None:
     """Make a class a node: its instances are taken apart everywhere, also by torch.func.
 
@@ -250,7 +252,7 @@ def register_pytree_node(
 class _Held:
     """A context, hashable and comparable as trees inside ask."""
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: Context) -> None:
         self.of = of
 
     def __eq__(self, other: object) -> bool:
@@ -260,8 +262,8 @@ class _Held:
         return hash(repr(self.of))
 
 
-def _hashable(flatten: FlattenFn) -> Any:
-    def taken_apart(node: Any) -> Any:
+def _hashable(flatten: FlattenFn) -> FlattenFn:
+    def taken_apart(node: PyTree) -> tuple[list[Any], _Held]:
         children, context = flatten(node)
         return list(children), _Held(context)
 
@@ -290,17 +292,17 @@ def register_dataclass(
         field_names = [f.name for f in fields if f.init and f.name not in dropped]
     names = field_names
 
-    def taken_apart(node: Any) -> tuple[list[Any], Any]:
+    def taken_apart(node: PyTree) -> tuple[list[Any], Context]:
         kept = [name for name in names if getattr(node, name) is not None]
         absent = [name for name in names if getattr(node, name) is None]
         return [getattr(node, name) for name in kept], [kept, absent]
 
-    def put_together(children: Iterable[Any], context: Any) -> Any:
+    def put_together(children: Iterable[Any], context: Context) -> PyTree:
         kept, absent = context
         values = dict(zip(kept, children, strict=True))
         return cls(**values, **dict.fromkeys(absent))
 
-    def with_keys(node: Any) -> Any:
+    def with_keys(node: PyTree) -> tuple[list[tuple[KeyEntry, Any]], Context]:
         children, context = taken_apart(node)
         return [(MappingKey(k), c) for k, c in zip(context[0], children, strict=True)], context
 
@@ -316,7 +318,7 @@ def register_dataclass(
 class ConstantNode(NamedTuple):
     """The context of a constant."""
 
-    value: Any
+    value: object
 
 
 _CONSTANTS: set[type] = set()
@@ -381,7 +383,7 @@ def is_structseq(obj: object | type) -> bool:
     return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
-def _kind(tree: Any) -> Any:
+def _kind(tree: object) -> Any:
     """The class by which a tree is taken apart; None for a leaf."""
     cls = type(tree)
     if cls in SUPPORTED_NODES:
@@ -389,7 +391,7 @@ def _kind(tree: Any) -> Any:
     return namedtuple if is_namedtuple_class(cls) else None
 
 
-def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether a tree is a leaf."""
     return (is_leaf is not None and is_leaf(tree)) or _kind(tree) is None
 
@@ -402,7 +404,7 @@ class TreeSpec:
     """The structure of a tree: class, context, and the structures of children."""
 
     type: Any
-    context: Any
+    context: Context
     children_specs: list[TreeSpec]
     num_nodes: int = dataclasses.field(init=False, compare=False, default=1)
     num_leaves: int = dataclasses.field(init=False, compare=False, default=1)
@@ -441,7 +443,7 @@ class TreeSpec:
         """The structure of a child."""
         return self.children_specs[index]
 
-    def flatten_up_to(self, tree: Any) -> list[Any]:
+    def flatten_up_to(self, tree: PyTree) -> list[Any]:
         """The parts of a tree at the places of this structure's leaves.
 
         Raises ValueError if the tree is not of this structure down to there.
@@ -469,7 +471,7 @@ class TreeSpec:
         parts = zip(self.children_specs, children, strict=True)
         return [leaf for spec, child in parts for leaf in spec.flatten_up_to(child)]
 
-    def unflatten(self, leaves: Iterable[Any]) -> Any:
+    def unflatten(self, leaves: Iterable[Any]) -> PyTree:
         """The tree of this structure with these leaves.  Raises ValueError for a wrong number."""
         values = list(leaves)
         if len(values) != self.num_leaves:
@@ -479,7 +481,7 @@ class TreeSpec:
             )
         return self._put_together(iter(values))
 
-    def _put_together(self, leaves: Iterator[Any]) -> Any:
+    def _put_together(self, leaves: Iterator[Any]) -> PyTree:
         if self.type is None:
             return next(leaves)
         children = [spec._put_together(leaves) for spec in self.children_specs]
@@ -513,7 +515,9 @@ def treespec_tuple(iterable: Iterable[TreeSpec] = ()) -> TreeSpec:
     return TreeSpec(tuple, None, list(iterable))
 
 
-def treespec_dict(mapping: Any = (), **kwargs: TreeSpec) -> TreeSpec:
+def treespec_dict(
+    mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec]] = (), **kwargs: TreeSpec
+) -> TreeSpec:
     """The structure of a dict of trees of these structures."""
     specs = dict(mapping, **kwargs)
     return TreeSpec(dict, list(specs), list(specs.values()))
@@ -522,7 +526,7 @@ def treespec_dict(mapping: Any = (), **kwargs: TreeSpec) -> TreeSpec:
 # -- trees ----------------------------------------------------------------------------------
 
 
-def _flattened(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
+def _flattened(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
     kind = None if is_leaf is not None and is_leaf(tree) else _kind(tree)
     if kind is None:
         leaves.append(tree)
@@ -531,13 +535,13 @@ def _flattened(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
     return TreeSpec(kind, context, [_flattened(child, leaves, is_leaf) for child in children])
 
 
-def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
+def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """(leaves from left to right, structure).  is_leaf: where True, the walk stops."""
     leaves: list[Any] = []
     return leaves, _flattened(tree, leaves, is_leaf)
 
 
-def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     """The tree of this structure with these leaves."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
@@ -547,35 +551,39 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     return treespec.unflatten(leaves)
 
 
-def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:
+def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
     """The leaves, from left to right."""
     yield from tree_leaves(tree, is_leaf)
 
 
-def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves from left to right."""
     return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
+def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
     """The structure."""
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+def tree_map(
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
     """func(leaf, parts of `rests` at its place) in the place of each leaf."""
     leaves, spec = tree_flatten(tree, is_leaf)
     rows = [leaves, *(spec.flatten_up_to(rest) for rest in rests)]
     return spec.unflatten(map(func, *rows))
 
 
-def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+def tree_map_(
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
     """Call func as `tree_map` does, and return the tree as it was."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
 
-def _chosen(types_or_pred: Any) -> Callable[[Any], bool]:
+def _chosen(types_or_pred: _LeafTypes | Callable[[Any], bool]) -> Callable[[Any], bool]:
     if isinstance(types_or_pred, (type, tuple, types.UnionType)):
         return lambda x: isinstance(x, types_or_pred)
     if callable(types_or_pred):
@@ -583,7 +591,9 @@ def _chosen(types_or_pred: Any) -> Callable[[Any], bool]:
     raise TypeError("Argument must be a type, a tuple of types, or a callable.")
 
 
-def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def map_only(
+    type_or_types_or_pred: _LeafTypes | Callable[[Any], bool], /
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: the function for leaves of these types; the rest stay."""
     chosen = _chosen(type_or_types_or_pred)
 
@@ -594,52 +604,60 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[..., Any]], Ca
 
 
 def tree_map_only(
-    type_or_types_or_pred: Any, /, func: Callable[..., Any], tree: Any, is_leaf: IsLeaf = None
-) -> Any:
+    type_or_types_or_pred: _LeafTypes | Callable[[Any], bool],
+    /,
+    func: Callable[..., Any],
+    tree: PyTree,
+    is_leaf: IsLeaf = None,
+) -> PyTree:
     """func(leaf) in the place of each leaf of these types."""
     chosen = _chosen(type_or_types_or_pred)
     return tree_map(lambda x: func(x) if chosen(x) else x, tree, is_leaf=is_leaf)
 
 
 def tree_map_only_(
-    type_or_types_or_pred: Any, /, func: Callable[..., Any], tree: Any, is_leaf: IsLeaf = None
-) -> Any:
+    type_or_types_or_pred: _LeafTypes | Callable[[Any], bool],
+    /,
+    func: Callable[..., Any],
+    tree: PyTree,
+    is_leaf: IsLeaf = None,
+) -> PyTree:
     """Call func with each leaf of these types, and return the tree as it was."""
     tree_map_only(type_or_types_or_pred, func, tree, is_leaf)
     return tree
 
 
-def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether pred holds for all leaves."""
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
-def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """Whether pred holds for any leaf."""
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_all_only(
-    type_or_types: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None
+    type_or_types: _LeafTypes, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
     """Whether pred holds for all leaves of these types."""
     return all(pred(x) for x in tree_leaves(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def tree_any_only(
-    type_or_types: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None
+    type_or_types: _LeafTypes, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
     """Whether pred holds for any leaf of these types."""
     return any(pred(x) for x in tree_leaves(tree, is_leaf) if isinstance(x, type_or_types))
 
 
-def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
+def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
     """The leaves of all arguments."""
     return tree_leaves((args, kwargs))
 
 
 def _broadcast_to_and_flatten(
-    tree: Any, treespec: TreeSpec, is_leaf: IsLeaf = None
+    tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None
 ) -> list[Any] | None:
     """A leaf per leaf of the structure, where a leaf of `tree` stands for all below it."""
     if tree_is_leaf(tree, is_leaf):
@@ -661,7 +679,7 @@ def _broadcast_to_and_flatten(
 # -- paths ----------------------------------------------------------------------------------
 
 
-def _with_paths(path: tuple[Any, ...], tree: Any, is_leaf: IsLeaf) -> Iterator[Any]:
+def _with_paths(path: tuple[Any, ...], tree: PyTree, is_leaf: IsLeaf) -> Iterator[Any]:
     if tree_is_leaf(tree, is_leaf):
         yield path, tree
         return
@@ -670,19 +688,19 @@ def _with_paths(path: tuple[Any, ...], tree: Any, is_leaf: IsLeaf) -> Iterator[A
         yield from _with_paths((*path, key), child, is_leaf)
 
 
-def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """Pairs of path and leaf; a path is a tuple of keys."""
     return list(_with_paths((), tree, is_leaf))
 
 
-def tree_flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
+def tree_flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """(pairs of path and leaf, structure)."""
     return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
 
 
 def tree_map_with_path(
-    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None
-) -> Any:
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
     """func(path, leaf, parts of `rests` at its place) in the place of each leaf."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     rows = [list(row) for row in zip(*pairs, strict=True)] or [[], []]
@@ -695,7 +713,7 @@ def keystr(kp: tuple[Any, ...]) -> str:
     return "".join(map(str, kp))
 
 
-def key_get(obj: Any, kp: tuple[Any, ...]) -> Any:
+def key_get(obj: PyTree, kp: tuple[Any, ...]) -> PyTree:
     """The part of a tree at a path."""
     return functools.reduce(lambda part, key: key.get(part), kp, obj)
 
@@ -784,9 +802,9 @@ _dict_flatten = _of_dict
 _dict_flatten_with_keys = _keyed(_of_dict)
 
 
-def _dict_unflatten(values: Any, context: Any) -> dict[Any, Any]:
+def _dict_unflatten(values: Iterable[Any], context: Iterable[Any]) -> dict[Any, Any]:
     return dict(zip(context, values, strict=True))
 
 
-def _get_node_type(tree: Any) -> Any:
+def _get_node_type(tree: object) -> Any:
     return namedtuple if is_namedtuple_instance(tree) else type(tree)

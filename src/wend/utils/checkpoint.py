@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
@@ -68,7 +68,7 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 def create_selective_checkpoint_contexts(
-    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+    policy_fn_or_list: object, allow_cache_entry_mutation: bool = False
 ) -> tuple[Any, Any]:
     """Two contexts that do nothing: saved values inside of a block are not chosen op by op."""
     return noop_context_fn()
@@ -89,7 +89,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 _BLOCKS: dict[int, list[int]] = {}  # by trace: [serial, blocks begun since the trace began]
 
 
-def _next_block(trace: Any) -> int:
+def _next_block(trace: _hot.Trace) -> int:
     """A number for a block that no other block of the pending trace has."""
     entry = _BLOCKS.get(id(trace))
     if entry is None or entry[0] != trace.serial:
@@ -158,7 +158,7 @@ def checkpoint(
 
 
 def checkpoint_sequential(
-    functions: Any,
+    functions: Iterable[Callable[..., Any]],
     segments: int,
     input: Any,
     use_reentrant: bool | None = None,

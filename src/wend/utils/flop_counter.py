@@ -11,7 +11,9 @@ __all__ = ["FlopCounterMode"]
 class FlopCounterMode:
     """A block whose operations would be counted. There are no counts, and no total."""
 
-    def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, **more: Any) -> None:
+    def __init__(
+        self, mods: object = None, depth: int = 2, display: bool = True, **more: object
+    ) -> None:
         self.mods = mods
         self.depth = depth
         self.display = display

@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from wend._engine.core._hot import Tensor
 from wend._frontend.removable import RemovableHandle
 from wend.nn._base.hooks import BackwardHooks
+from wend.nn.modules.module import Module
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
@@ -18,20 +20,20 @@ class BackwardHook(BackwardHooks):
     A result of a hook takes the place of the gradients that go on.
     """
 
-    def __init__(self, module: Any, user_hooks: Any, user_pre_hooks: Any) -> None:
+    def __init__(self, module: Module, user_hooks: list[Any], user_pre_hooks: list[Any]) -> None:
         super().__init__(module, user_hooks, user_pre_hooks)
 
     @property
-    def user_hooks(self) -> Any:
+    def user_hooks(self) -> list[Any]:
         """The hooks behind the module's backward pass."""
         return self.hooks
 
     @property
-    def user_pre_hooks(self) -> Any:
+    def user_pre_hooks(self) -> list[Any]:
         """The hooks before the module's backward pass."""
         return self.pre_hooks
 
-    def setup_input_hook(self, args: Any) -> Any:
+    def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The module's positional inputs, which this object sees in the backward pass."""
         return self.on_inputs(args)
 
@@ -46,7 +48,7 @@ def unserializable_hook(f: Any) -> Any:
     return f
 
 
-def warn_if_has_hooks(tensor: Any) -> None:
+def warn_if_has_hooks(tensor: Tensor) -> None:
     """Warn of each hook of a tensor that a file would lack."""
     for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):

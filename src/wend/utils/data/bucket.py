@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._frontend.random import Generator
 from wend.utils.data._utils import seam
 from wend.utils.data.sampler import Sampler
 
@@ -51,7 +52,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         boundaries: Sequence[float] | None = None,
         shuffle: bool = False,
         drop_last: bool = False,
-        generator: Any = None,
+        generator: Generator | None = None,
     ) -> None:
         self.batch_size, self.shuffle, self.drop_last = batch_size, shuffle, drop_last
         self.generator = generator
@@ -83,7 +84,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             raise ArgumentError(f"{NAME}: a key is {key!r}, which lies between no boundaries")
         return bisect.bisect_right(self.boundaries, key)
 
-    def _size_for(self, bucket: Any) -> int:
+    def _size_for(self, bucket: Hashable) -> int:
         batch_size = self.batch_size
         if isinstance(batch_size, Mapping):
             if bucket not in batch_size:

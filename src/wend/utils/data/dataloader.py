@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._frontend.random import Generator
 from wend.utils.data._utils import seam
 from wend.utils.data._utils.collate import default_collate, default_convert
 from wend.utils.data._utils.info import get_worker_info
 from wend.utils.data._utils.iterate import LoaderPass, LocalPass, WorkerPass
 from wend.utils.data.dataset import Dataset, IterableDataset
 from wend.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
+    from wend.utils.data._utils.workers import Pool
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
@@ -78,8 +84,8 @@ class DataLoader(Generic[T_co]):
         drop_last: bool = False,
         timeout: float = 0,
         worker_init_fn: Callable[[int], Any] | None = None,
-        multiprocessing_context: Any = None,
-        generator: Any = None,
+        multiprocessing_context: str | BaseContext | None = None,
+        generator: Generator | None = None,
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -98,7 +104,7 @@ class DataLoader(Generic[T_co]):
         self._set_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.collate_fn = collate_fn or (default_collate if self._batched else default_convert)
         self._announced: int | None = None
-        self._pool: Any = None  # of persistent workers
+        self._pool: Pool | None = None  # of persistent workers
         self._epoch = 0
         self._made = True
 
@@ -106,8 +112,8 @@ class DataLoader(Generic[T_co]):
         self,
         batch_size: int | None,
         shuffle: bool | None,
-        sampler: Any,
-        batch_sampler: Any,
+        sampler: Sampler[Any] | Iterable[Any] | None,
+        batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None,
         drop_last: bool,
     ) -> None:
         """Check the options for the order of batches and samples, and keep them."""
@@ -137,7 +143,7 @@ class DataLoader(Generic[T_co]):
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
 
-    def _default_sampler(self, shuffle: bool) -> Any:
+    def _default_sampler(self, shuffle: bool) -> Sampler[Any]:
         if self._stream:
             return _InfiniteConstantSampler()
         if shuffle:
@@ -150,12 +156,12 @@ class DataLoader(Generic[T_co]):
         super().__setattr__(name, value)
 
     @property
-    def multiprocessing_context(self) -> Any:
+    def multiprocessing_context(self) -> BaseContext | None:
         """The context that workers are started from, or None for the default."""
         return self._context
 
     @multiprocessing_context.setter
-    def multiprocessing_context(self, context: Any) -> None:
+    def multiprocessing_context(self, context: str | BaseContext | None) -> None:
         if context is not None:
             context = _context(context, self.num_workers)
         self._context = context
@@ -199,7 +205,7 @@ class DataLoader(Generic[T_co]):
         self._epoch += 1
         return WorkerPass(self, self._pool, self._epoch)
 
-    def _new_pool(self, seed: int) -> Any:
+    def _new_pool(self, seed: int) -> Pool:
         # Loaded with the first workers: most programs import the loader and never start a worker.
         from wend.utils.data._utils import workers
 
@@ -243,7 +249,7 @@ def _check_workers(
         raise ArgumentError(f"DataLoader: prefetch_factor must be positive: {prefetch_factor}")
 
 
-def _context(context: Any, num_workers: int) -> Any:
+def _context(context: str | BaseContext, num_workers: int) -> BaseContext:
     import multiprocessing
     from multiprocessing.context import BaseContext
 
@@ -264,7 +270,7 @@ def _context(context: Any, num_workers: int) -> Any:
     return context
 
 
-def _default_context() -> Any:
+def _default_context() -> BaseContext:
     """Return the start method that the program chose; else forking, on Linux."""
     import multiprocessing
     import sys

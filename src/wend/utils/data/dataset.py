@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from wend._engine.base.errors import ArgumentError, IndexOutOfRange, NotImplementedInWend
+from wend._engine.core._hot import Tensor
+from wend._frontend.random import Generator
 from wend.utils.data._utils import seam
 
 __all__ = [
@@ -59,9 +61,9 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
     tensors: each (n, ...), with the same n. Raises ArgumentError otherwise.
     """
 
-    tensors: tuple[Any, ...]
+    tensors: tuple[Tensor, ...]
 
-    def __init__(self, *tensors: Any) -> None:
+    def __init__(self, *tensors: Tensor) -> None:
         sizes = [tensor.size(0) for tensor in tensors]
         if len(set(sizes)) > 1:
             raise ArgumentError(
@@ -97,7 +99,7 @@ class StackDataset(Dataset[Any]):
             raise ArgumentError(
                 "StackDataset: pass data sets, by position for tuples or by keyword for dicts"
             )
-        self.datasets: Any = args or kwargs
+        self.datasets: tuple[Any, ...] | dict[str, Any] = args or kwargs
         lengths = [len(part) for part in self._parts()]
         if len(set(lengths)) > 1:
             raise ArgumentError(f"StackDataset: the data sets have unlike lengths: {lengths}")
@@ -106,7 +108,7 @@ class StackDataset(Dataset[Any]):
     def _parts(self) -> list[Any]:
         return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
 
-    def _packed(self, samples: Iterable[Any]) -> Any:
+    def _packed(self, samples: Iterable[Any]) -> tuple[Any, ...] | dict[str, Any]:
         if isinstance(self.datasets, dict):
             return dict(zip(self.datasets, samples, strict=True))
         return tuple(samples)
@@ -227,7 +229,9 @@ def _fetch_all(dataset: Any, indices: list[Any]) -> list[Any]:
     return list(samples)
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
+def random_split(
+    dataset: Any, lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset]:
     """Split a data set at random into parts of the given lengths.
 
     lengths: the parts' sizes, which add up to len(dataset); or fractions that add up to 1, each

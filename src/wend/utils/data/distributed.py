@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sized
-from typing import Any
 
 from wend._engine.base.errors import ArgumentError
+from wend._frontend.random import Generator
 from wend.utils.data._utils import seam
 from wend.utils.data.sampler import Sampler
 
@@ -70,7 +70,7 @@ class DistributedSampler(Sampler[int]):
         """All indices of this epoch, as many as the processes take together."""
         count = len(self.dataset)
         if self.shuffle:
-            source: Any = seam.generator(self.seed + self.epoch)
+            source: Generator = seam.generator(self.seed + self.epoch)
             order = list(seam.permutation(count, source))
         else:
             order = list(range(count))

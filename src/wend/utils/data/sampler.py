@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotImplementedInWend
+from wend._engine.core._hot import Tensor
+from wend._frontend.random import Generator
 from wend.utils.data._utils import seam
 
 __all__ = [
@@ -29,7 +31,7 @@ class Sampler(Generic[T_co]):
     Each call of ``__iter__`` is an epoch. ``__len__`` is needed for ``len(loader)`` only.
     """
 
-    def __init__(self, data_source: Any = None) -> None:
+    def __init__(self, data_source: object = None) -> None:
         """Do nothing; older programs pass a data set."""
 
     def __iter__(self) -> Iterator[T_co]:
@@ -67,7 +69,7 @@ class RandomSampler(Sampler[int]):
         data_source: Sized,
         replacement: bool = False,
         num_samples: int | None = None,
-        generator: Any = None,
+        generator: Generator | None = None,
     ) -> None:
         if not isinstance(replacement, bool):
             raise ArgumentTypeError(f"RandomSampler: replacement must be a bool: {replacement!r}")
@@ -108,7 +110,7 @@ class SubsetRandomSampler(Sampler[int]):
 
     indices: Sequence[int]
 
-    def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
@@ -127,16 +129,16 @@ class WeightedRandomSampler(Sampler[int]):
     Raises ArgumentError for other weights.
     """
 
-    weights: Any
+    weights: Tensor
     num_samples: int
     replacement: bool
 
     def __init__(
         self,
-        weights: Sequence[float],
+        weights: Sequence[float] | Tensor,
         num_samples: int,
         replacement: bool = True,
-        generator: Any = None,
+        generator: Generator | None = None,
     ) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise ArgumentError(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from wend._engine.base.errors import ArgumentError, DTypeNotImplemented
 from wend._engine.core._hot import Tensor
 
-Array = Any
+Array = np.ndarray[Any, Any]
+#: Data that `make_np` takes.
+Data: TypeAlias = Tensor | Array | np.generic | list[Any] | complex | str
 
 
-def make_np(x: Any) -> Array:
+def make_np(x: Data) -> Array:
     """Return the data of a tensor, array, list or number as an array of at least one dim.
 
     Halves become float32, which TensorBoard reads.

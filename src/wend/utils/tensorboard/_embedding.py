@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import ArgumentError
-from wend.utils.tensorboard._convert_np import as_bytes, make_grid
+from wend.utils.tensorboard._convert_np import Array, as_bytes, make_grid
 from wend.utils.tensorboard._library import library
 from wend.utils.tensorboard.summary import png
 
@@ -29,7 +30,7 @@ def write_labels(folder: Path, labels: list[Any], header: list[str] | None) -> N
     library("embedding").make_tsv(labels, str(folder), header)
 
 
-def write_pictures(folder: Path, images: Any) -> None:
+def write_pictures(folder: Path, images: Array) -> None:
     """Write (N, C, S, S) pictures as a square of squares, row by row."""
     n, _, height, width = images.shape
     if height != width:
@@ -44,12 +45,19 @@ def write_pictures(folder: Path, images: Any) -> None:
     (folder / "sprite.png").write_bytes(png(square))
 
 
-def write_vectors(folder: Path, rows: Any) -> None:
+def write_vectors(folder: Path, rows: Array) -> None:
     """Write a vector a line."""
     library("embedding").make_mat(rows, str(folder))
 
 
-def write_entry(folder: Path, below: str, tag: str, step: int, labels: Any, images: Any) -> None:
+def write_entry(
+    folder: Path,
+    below: str,
+    tag: str,
+    step: int,
+    labels: Sequence[Any] | None,
+    images: Array | None,
+) -> None:
     """Tell the projector of an embedding, whose files are in the folder `below`."""
     escaped = json.dumps(tag)[1:-1]  # the entry holds the tag between quotes
     library("embedding").append_pbtxt(labels, images, str(folder), below, step, escaped)

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from types import ModuleType
+from typing import Protocol
 
 from wend._engine.base.errors import ModuleNotAvailable
 
 
-def library(name: str) -> Any:
+class Message(Protocol):
+    """A message of an event file, as protobuf makes messages."""
+
+    def SerializeToString(self) -> bytes:
+        """The message as bytes."""
+
+
+class Event(Message, Protocol):
+    """An event of a step."""
+
+    wall_time: float
+    step: int
+
+
+def library(name: str) -> ModuleType:
     """Return a module of tensorboardX.
 
     name: below the package, as in "proto.summary_pb2"
@@ -17,13 +32,13 @@ def library(name: str) -> Any:
     return _imported(f"tensorboardX.{name}", "tensorboard", "event files")
 
 
-def needed(name: str, purpose: str) -> Any:
+def needed(name: str, purpose: str) -> ModuleType:
     """Return a module that a kind of record needs besides: Pillow, matplotlib."""
     package = name.split(".")[0]
     return _imported(name, {"PIL": "pillow"}.get(package, package), purpose)
 
 
-def _imported(name: str, install: str, purpose: str) -> Any:
+def _imported(name: str, install: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as fault:

@@ -12,14 +12,16 @@ import re
 import struct
 import wave
 import zlib
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, SupportsFloat
 
 import numpy as np
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core._hot import Tensor
-from wend.utils.tensorboard._convert_np import as_bytes, in_order, make_grid, make_np
-from wend.utils.tensorboard._library import library, needed
+from wend.utils.tensorboard._convert_np import Array, Data, as_bytes, in_order, make_grid, make_np
+from wend.utils.tensorboard._library import Message, library, needed
 
 __all__ = [
     "audio",
@@ -47,7 +49,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def _messages() -> Any:
+def _messages() -> ModuleType:
     return library("proto.summary_pb2")
 
 
@@ -57,13 +59,13 @@ def _clean(tag: str) -> str:
     return clean_tag
 
 
-def _value(**fields: Any) -> Any:
+def _value(**fields: Any) -> Message:
     """A `Summary` of a single value."""
     messages = _messages()
     return messages.Summary(value=[messages.Summary.Value(**fields)])
 
 
-def _tensor(array: Any) -> Any:
+def _tensor(array: Array) -> Message:
     """An array as a message."""
     name = _TYPES.get(str(array.dtype))
     if name is None:
@@ -76,7 +78,7 @@ def _tensor(array: Any) -> Any:
     )
 
 
-def _metadata(plugin: str, content: bytes = b"") -> Any:
+def _metadata(plugin: str, content: bytes = b"") -> Message:
     messages = _messages()
     data = messages.SummaryMetadata.PluginData(plugin_name=plugin, content=content)
     return messages.SummaryMetadata(plugin_data=data)
@@ -84,11 +86,11 @@ def _metadata(plugin: str, content: bytes = b"") -> Any:
 
 def scalar(
     name: str,
-    tensor: Any,
-    collections: Any = None,
+    tensor: Data,
+    collections: object = None,
     new_style: bool = False,
     double_precision: bool = False,
-) -> Any:
+) -> Message:
     """A number.  Raises ArgumentError if there are more elements than one.
 
     new_style: as a tensor, which newer readers expect     double_precision: then in float64
@@ -107,7 +109,7 @@ def scalar(
     )
 
 
-def tensor_proto(tag: str, tensor: Any) -> Any:
+def tensor_proto(tag: str, tensor: Data) -> Message:
     """A tensor of any shape."""
     array = np.asarray(tensor.detach().cpu() if isinstance(tensor, Tensor) else tensor)
     if array.dtype.kind == "V":
@@ -115,7 +117,9 @@ def tensor_proto(tag: str, tensor: Any) -> Any:
     return _value(tag=tag, tensor=_tensor(array), metadata=_metadata("tensor"))
 
 
-def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Any:
+def histogram(
+    name: str, values: Data, bins: str | int | Sequence[float], max_bins: int | None = None
+) -> Message:
     """How many values lie in each bin.
 
     bins: limits of bins, or a name or number that `numpy.histogram` takes
@@ -135,9 +139,9 @@ def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) ->
 
 
 def histogram_raw(
-    name: str, min: Any, max: Any, num: Any, sum: Any, sum_squares: Any, bucket_limits: Any,
-    bucket_counts: Any,
-) -> Any:  # fmt: skip
+    name: str, min: SupportsFloat, max: SupportsFloat, num: SupportsFloat, sum: SupportsFloat, sum_squares: SupportsFloat, bucket_limits: Iterable[SupportsFloat],
+    bucket_counts: Iterable[SupportsFloat],
+) -> Message:  # fmt: skip
     """A histogram whose bins have been counted already."""
     limits, counts = list(map(float, bucket_limits)), list(map(float, bucket_counts))
     return library("summary").histogram_raw(
@@ -151,7 +155,7 @@ def histogram_raw(
 _PIXELS = {1: 0, 2: 4, 3: 2, 4: 6}
 
 
-def png(pixels: Any) -> bytes:
+def png(pixels: Array) -> bytes:
     """(height, width, channels) bytes as a PNG file.  Raises ArgumentError for five channels."""
     height, width, channels = pixels.shape
     if channels not in _PIXELS:
@@ -168,7 +172,7 @@ def png(pixels: Any) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + body + chunk(b"IEND", b"")
 
 
-def _image(tag: str, pixels: Any, data: bytes) -> Any:
+def _image(tag: str, pixels: Array, data: bytes) -> Message:
     height, width, channels = pixels.shape
     picture = _messages().Summary.Image(
         height=height, width=width, colorspace=channels, encoded_image_string=data
@@ -176,7 +180,7 @@ def _image(tag: str, pixels: Any, data: bytes) -> Any:
     return _value(tag=_clean(tag), image=picture)
 
 
-def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "CHW") -> Any:
+def image(tag: str, tensor: Data, rescale: float = 1, dataformats: str = "CHW") -> Message:
     """A picture of bytes, or of floats from 0 to 1.
 
     rescale: other than 1 asks for Pillow     dataformats: the names of the dims, in order
@@ -188,9 +192,9 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "CHW") -
 
 
 def image_boxes(
-    tag: str, tensor_image: Any, tensor_boxes: Any, rescale: float = 1,
+    tag: str, tensor_image: Data, tensor_boxes: Data, rescale: float = 1,
     dataformats: str = "CHW", labels: list[str] | None = None,
-) -> Any:  # fmt: skip
+) -> Message:  # fmt: skip
     """A picture with boxes (left, top, right, bottom) in red.  Needs Pillow."""
     pixels = as_bytes(in_order(make_np(tensor_image), dataformats, "HWC"))
     boxes = make_np(tensor_boxes).reshape(-1, 4)
@@ -203,8 +207,12 @@ def image_boxes(
 
 
 def _drawn(
-    tag: str, pixels: Any, rescale: float, boxes: Any = None, labels: list[str] | None = None
-) -> Any:
+    tag: str,
+    pixels: Array,
+    rescale: float,
+    boxes: Array | None = None,
+    labels: list[str] | None = None,
+) -> Message:
     """A picture with boxes, enlarged; gray pixels become coloured.  Pillow draws."""
     needed("PIL.Image", "boxes")
     if pixels.shape[-1] == 1:
@@ -213,7 +221,7 @@ def _drawn(
     return _value(tag=_clean(tag), image=picture)
 
 
-def video(tag: str, tensor: Any, fps: float = 4) -> Any:
+def video(tag: str, tensor: Data, fps: float = 4) -> Message:
     """(N, T, C, H, W) frames as a moving picture, the N side by side.  Needs Pillow."""
     array = make_np(tensor)
     if array.ndim != 5:
@@ -230,7 +238,7 @@ def video(tag: str, tensor: Any, fps: float = 4) -> Any:
     return _image(tag, grids[0], file.getvalue())
 
 
-def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Any:
+def audio(tag: str, tensor: Data, sample_rate: int = 44100) -> Message:
     """A sound of floats from -1 to 1, of a single channel.  Louder samples are clipped."""
     samples = make_np(tensor).squeeze()
     if samples.ndim != 1:
@@ -257,14 +265,18 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Any:
 # -- texts, curves, meshes, layouts -------------------------------------------------------------
 
 
-def text(tag: str, text: str) -> Any:
+def text(tag: str, text: str) -> Message:
     """A text in Markdown."""
     return library("summary").text(tag, text)
 
 
 def pr_curve(
-    tag: str, labels: Any, predictions: Any, num_thresholds: int = 127, weights: Any = None
-) -> Any:
+    tag: str,
+    labels: Data,
+    predictions: Data,
+    num_thresholds: int = 127,
+    weights: Data | None = None,
+) -> Message:
     """Precision and recall at thresholds from 0 to 1."""
     rows = make_np(labels), make_np(predictions)
     if rows[0].size != rows[1].size:
@@ -276,26 +288,32 @@ def pr_curve(
 
 
 def pr_curve_raw(
-    tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any,
-    num_thresholds: int = 127, weights: Any = None,
-) -> Any:  # fmt: skip
+    tag: str, tp: Data, fp: Data, tn: Data, fn: Data, precision: Data, recall: Data,
+    num_thresholds: int = 127, weights: Data | None = None,
+) -> Message:  # fmt: skip
     """A curve whose points have been counted already."""
     rows = [make_np(row) for row in (tp, fp, tn, fn, precision, recall)]
     return library("summary").pr_curve_raw(tag, *rows, num_thresholds, weights)
 
 
-def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config_dict: Any = None) -> Any:
+def mesh(
+    tag: str,
+    vertices: Data,
+    colors: Data | None,
+    faces: Data | None,
+    config_dict: dict[str, Any] | None = None,
+) -> Message:
     """Points in space (B, N, 3), with their colors and triangles, where given."""
     rows = [None if row is None else make_np(row) for row in (vertices, colors, faces)]
     return library("summary").mesh(tag, *rows, config_dict)
 
 
-def custom_scalars(layout: Any) -> Any:
+def custom_scalars(layout: Mapping[str, Mapping[str, Any]]) -> Message:
     """The layout of charts of several scalars: {category: {title: (kind, tags)}}."""
     return library("summary").custom_scalars(layout)
 
 
-def graph(ops: Any) -> Any:
+def graph(ops: Any) -> Message:
     """A graph of ops (`wend.debug.graph`) as a `GraphDef`: TensorBoard folds names at slashes.
 
     Ops are within the module that was called, parameters within their owner. Attributes of a node:
@@ -353,7 +371,7 @@ def hparams(
     return experiment, start, end
 
 
-def _parameter(name: str, value: Any) -> bool | str | float:
+def _parameter(name: str, value: object) -> bool | str | float:
     """A parameter as a plain value; a number as a float."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = make_np(value).item()

@@ -9,9 +9,10 @@ import socket
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat, SupportsInt
 from urllib.parse import quote
 
 import numpy as np
@@ -19,8 +20,8 @@ import numpy as np
 from wend import debug
 from wend._engine.base.errors import ArgumentError
 from wend.utils.tensorboard import _embedding, summary
-from wend.utils.tensorboard._convert_np import in_order, make_grid, make_np
-from wend.utils.tensorboard._library import library, needed
+from wend.utils.tensorboard._convert_np import Data, in_order, make_grid, make_np
+from wend.utils.tensorboard._library import Event, Message, library, needed
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -40,7 +41,11 @@ class FileWriter:
     """
 
     def __init__(
-        self, log_dir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = ""
+        self,
+        log_dir: str | os.PathLike[str],
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        filename_suffix: str = "",
     ) -> None:
         self._folder = str(log_dir)
         self._most = max_queue
@@ -68,7 +73,9 @@ class FileWriter:
         """The folder of the file."""
         return self._folder
 
-    def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
+    def add_event(
+        self, event: Event, step: int | None = None, walltime: float | None = None
+    ) -> None:
         """Add an `Event` message.  walltime: seconds since 1970, else the time of the call"""
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
@@ -82,13 +89,15 @@ class FileWriter:
                 self.flush()
 
     def add_summary(
-        self, summary: Any, global_step: int | None = None, walltime: float | None = None
+        self, summary: Message, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """Add a `Summary` message."""
         event = library("proto.event_pb2").Event(summary=summary)
         self.add_event(event, global_step, walltime)
 
-    def add_graph(self, graph_profile: Any, walltime: float | None = None) -> None:
+    def add_graph(
+        self, graph_profile: tuple[Message, Message | None], walltime: float | None = None
+    ) -> None:
         """Add a graph: a (`GraphDef`, `RunMetadata` or None) pair of messages."""
         events = library("proto.event_pb2")
         graph, profile = graph_profile
@@ -99,7 +108,7 @@ class FileWriter:
             )
             self.add_event(events.Event(tagged_run_metadata=tagged), None, walltime)
 
-    def add_onnx_graph(self, graph: Any, walltime: float | None = None) -> None:
+    def add_onnx_graph(self, graph: Message, walltime: float | None = None) -> None:
         """Add a `GraphDef` message."""
         self.add_graph((graph, None), walltime)
 
@@ -152,7 +161,7 @@ class SummaryWriter:
 
     def __init__(
         self,
-        log_dir: Any = None,
+        log_dir: str | os.PathLike[str] | None = None,
         comment: str = "",
         purge_step: int | None = None,
         max_queue: int = 10,
@@ -190,7 +199,7 @@ class SummaryWriter:
     def _new_writer(self, folder: str) -> FileWriter:
         return FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
 
-    def _add(self, message: Any, step: Any, walltime: float | None) -> None:
+    def _add(self, message: Message, step: SupportsInt | None, walltime: float | None) -> None:
         self._get_file_writer().add_summary(message, _step(step), walltime)
 
     def get_logdir(self) -> str:
@@ -198,7 +207,7 @@ class SummaryWriter:
         return self.log_dir
 
     def add_scalar(
-        self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None,
+        self, tag: str, scalar_value: Data, global_step: SupportsInt | None = None, walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
         """Add a number: see `summary.scalar`."""
@@ -208,7 +217,7 @@ class SummaryWriter:
         self._add(message, global_step, walltime)
 
     def add_scalars(
-        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: Any = None,
+        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: SupportsInt | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add several numbers to one chart: each has a folder and a file of its own."""
@@ -223,13 +232,17 @@ class SummaryWriter:
             self.all_writers[folder].add_summary(message, _step(global_step), walltime)
 
     def add_tensor(
-        self, tag: str, tensor: Any, global_step: Any = None, walltime: float | None = None
+        self,
+        tag: str,
+        tensor: Data,
+        global_step: SupportsInt | None = None,
+        walltime: float | None = None,
     ) -> None:
         """Add a tensor of any shape."""
         self._add(summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_histogram(
-        self, tag: str, values: Any, global_step: Any = None, bins: Any = "tensorflow",
+        self, tag: str, values: Data, global_step: SupportsInt | None = None, bins: str | int | Sequence[float] = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
         """Add a histogram: see `summary.histogram`.  bins: "tensorflow" grow by a tenth each"""
@@ -237,8 +250,8 @@ class SummaryWriter:
         self._add(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
     def add_histogram_raw(
-        self, tag: str, min: Any, max: Any, num: Any, sum: Any, sum_squares: Any,
-        bucket_limits: Any, bucket_counts: Any, global_step: Any = None,
+        self, tag: str, min: SupportsFloat, max: SupportsFloat, num: SupportsFloat, sum: SupportsFloat, sum_squares: SupportsFloat,
+        bucket_limits: Sequence[SupportsFloat], bucket_counts: Sequence[SupportsFloat], global_step: SupportsInt | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a histogram whose bins have been counted already.
@@ -256,7 +269,7 @@ class SummaryWriter:
         self._add(message, global_step, walltime)
 
     def add_image(
-        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
+        self, tag: str, img_tensor: Data, global_step: SupportsInt | None = None, walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:  # fmt: skip
         """Add a picture: see `summary.image`."""
@@ -264,7 +277,7 @@ class SummaryWriter:
         self._add(message, global_step, walltime)
 
     def add_images(
-        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
+        self, tag: str, img_tensor: Data, global_step: SupportsInt | None = None, walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:  # fmt: skip
         """Add pictures side by side."""
@@ -274,9 +287,9 @@ class SummaryWriter:
         self.add_image(tag, make_grid(images), global_step, walltime, "HWC")
 
     def add_image_with_boxes(
-        self, tag: str, img_tensor: Any, box_tensor: Any, global_step: Any = None,
+        self, tag: str, img_tensor: Data, box_tensor: Data, global_step: SupportsInt | None = None,
         walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
-        labels: Any = None,
+        labels: list[str] | None = None,
     ) -> None:  # fmt: skip
         """Add a picture with boxes: see `summary.image_boxes`."""
         labels = [labels] if isinstance(labels, str) else labels
@@ -284,7 +297,7 @@ class SummaryWriter:
         self._add(message, global_step, walltime)
 
     def add_figure(
-        self, tag: str, figure: Any, global_step: Any = None, close: bool = True,
+        self, tag: str, figure: Any, global_step: SupportsInt | None = None, close: bool = True,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a figure of matplotlib, or several side by side.  close: close the figures then"""
@@ -294,26 +307,30 @@ class SummaryWriter:
         (self.add_images if many else self.add_image)(tag, pixels, global_step, walltime)
 
     def add_video(
-        self, tag: str, vid_tensor: Any, global_step: Any = None, fps: float = 4,
+        self, tag: str, vid_tensor: Data, global_step: SupportsInt | None = None, fps: float = 4,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a moving picture: see `summary.video`."""
         self._add(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
-        self, tag: str, snd_tensor: Any, global_step: Any = None, sample_rate: int = 44100,
+        self, tag: str, snd_tensor: Data, global_step: SupportsInt | None = None, sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a sound: see `summary.audio`."""
         self._add(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
     def add_text(
-        self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None
+        self,
+        tag: str,
+        text_string: str,
+        global_step: SupportsInt | None = None,
+        walltime: float | None = None,
     ) -> None:
         """Add a text in Markdown."""
         self._add(summary.text(tag, text_string), global_step, walltime)
 
-    def add_onnx_graph(self, prototxt: Any) -> None:
+    def add_onnx_graph(self, prototxt: object) -> None:
         """Add the graph of an ONNX file.  Needs onnx."""
         needed("onnx", "graphs of ONNX files")
         self._get_file_writer().add_onnx_graph(library("onnx_graph").load_onnx_graph(prototxt))
@@ -337,8 +354,8 @@ class SummaryWriter:
         self._get_file_writer().add_graph((summary.graph(op_graph), None))
 
     def add_embedding(
-        self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: Any = None,
-        tag: str = "default", metadata_header: Any = None,
+        self, mat: Data, metadata: Sequence[Any] | None = None, label_img: Data | None = None, global_step: SupportsInt | None = None,
+        tag: str = "default", metadata_header: list[str] | None = None,
     ) -> None:  # fmt: skip
         """Add vectors (N, D) for the projector.
 
@@ -365,17 +382,17 @@ class SummaryWriter:
         _embedding.write_entry(folder, below, tag, step, metadata, images)
 
     def add_pr_curve(
-        self, tag: str, labels: Any, predictions: Any, global_step: Any = None,
-        num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
+        self, tag: str, labels: Data, predictions: Data, global_step: SupportsInt | None = None,
+        num_thresholds: int = 127, weights: Data | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add the precision and recall of predictions from 0 to 1."""
         message = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(message, global_step, walltime)
 
     def add_pr_curve_raw(
-        self, tag: str, true_positive_counts: Any, false_positive_counts: Any,
-        true_negative_counts: Any, false_negative_counts: Any, precision: Any, recall: Any,
-        global_step: Any = None, num_thresholds: int = 127, weights: Any = None,
+        self, tag: str, true_positive_counts: Data, false_positive_counts: Data,
+        true_negative_counts: Data, false_negative_counts: Data, precision: Data, recall: Data,
+        global_step: SupportsInt | None = None, num_thresholds: int = 127, weights: Data | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a curve whose points have been counted already."""
@@ -406,8 +423,8 @@ class SummaryWriter:
         self._add(summary.custom_scalars(layout), None, None)
 
     def add_mesh(
-        self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
-        config_dict: Any = None, global_step: Any = None, walltime: float | None = None,
+        self, tag: str, vertices: Data, colors: Data | None = None, faces: Data | None = None,
+        config_dict: dict[str, Any] | None = None, global_step: SupportsInt | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add points in space: see `summary.mesh`."""
         message = summary.mesh(tag, vertices, colors, faces, config_dict)
@@ -416,7 +433,7 @@ class SummaryWriter:
     def add_hparams(
         self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
         hparam_domain_discrete: dict[str, list[Any]] | None = None, run_name: str | None = None,
-        global_step: Any = None,
+        global_step: SupportsInt | None = None,
     ) -> None:  # fmt: skip
         """Add a run with these parameters and results: see `summary.hparams`.
 
@@ -448,6 +465,6 @@ class SummaryWriter:
         self.close()
 
 
-def _step(step: Any) -> Any:
+def _step(step: SupportsInt | None) -> Any:
     """A step as an int, from a tensor or an array as well."""
     return None if step is None else int(step)

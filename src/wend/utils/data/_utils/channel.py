@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.core._hot import Tensor
 from wend.utils.data._utils import seam
 
 SMALL = 1 << 15  # bytes; a smaller array travels inside the pickle
@@ -36,17 +37,17 @@ _mapped: set[object] = set()
 class _Pickler(pickle.Pickler):
     """Pickles tensors as arrays: values, and neither history nor pending work."""
 
-    def reducer_override(self, value: Any) -> Any:
+    def reducer_override(self, value: object) -> Any:
         if seam.is_tensor(value) and not getattr(value, "is_nested", False):
             return _rebuilt, (seam.to_array(value),)
         return NotImplemented
 
 
-def _rebuilt(array: np.ndarray) -> Any:
+def _rebuilt(array: np.ndarray) -> Tensor:
     return seam.from_array(array)
 
 
-def send(connection: Connection, message: Any) -> None:
+def send(connection: Connection, message: object) -> None:
     """Send a whole message.
 
     Raises any error of pickling, and then nothing has been sent; OSError if the receiver is gone.

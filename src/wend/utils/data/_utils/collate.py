@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ArgumentTypeError, ShapeError, WendError
+from wend._engine.core._hot import Tensor
 from wend.utils.data._utils import seam
 
 NAME = "default_collate"
@@ -42,7 +43,7 @@ class UnlikeSamples(ShapeError):
         named.args = ("\n".join([self.fault, *self._lines(indices), f"  {self.remedy}"]),)
         return named
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         state = {"args": self.args}
         return UnlikeSamples, (self.fault, self.groups, self.remedy), state
 
@@ -91,7 +92,7 @@ def check_shapes(shapes: Sequence[tuple[int, ...]], field: str = "") -> None:
         )
 
 
-def _stack_tensors(batch: Sequence[Any], field: str) -> Any:
+def _stack_tensors(batch: Sequence[Tensor], field: str) -> Tensor:
     check_shapes([tuple(sample.shape) for sample in batch], field)
     plain = all(type(sample) is type(batch[0]) for sample in batch)
     uniform = all(sample.dtype == batch[0].dtype for sample in batch)
@@ -101,7 +102,7 @@ def _stack_tensors(batch: Sequence[Any], field: str) -> Any:
     return seam.from_array(np.stack([seam.to_array(sample) for sample in batch]))
 
 
-def _stack_arrays(batch: Sequence[np.ndarray], field: str) -> Any:
+def _stack_arrays(batch: Sequence[np.ndarray], field: str) -> Tensor:
     for position, sample in enumerate(batch):
         if not isinstance(sample, np.ndarray) or sample.dtype.kind in "SUO":
             raise _unfit(sample, position, field)
@@ -111,7 +112,7 @@ def _stack_arrays(batch: Sequence[np.ndarray], field: str) -> Any:
     return seam.stack([seam.from_array(np.ascontiguousarray(sample)) for sample in batch])
 
 
-def _numbers(batch: Sequence[Any], field: str) -> Any:
+def _numbers(batch: Sequence[Any], field: str) -> Tensor:
     if set(map(type, batch)) == {float}:
         return seam.from_array(np.array(batch))
     for position, sample in enumerate(batch):
@@ -122,7 +123,7 @@ def _numbers(batch: Sequence[Any], field: str) -> Any:
     return seam.tensor(batch, "float64" if isinstance(batch[0], float) else None)
 
 
-def _unfit(sample: Any, position: int, field: str) -> ArgumentTypeError:
+def _unfit(sample: object, position: int, field: str) -> ArgumentTypeError:
     kind = f"{type(sample).__module__}.{type(sample).__qualname__}".removeprefix("builtins.")
     if isinstance(sample, np.ndarray):
         kind = f"numpy.ndarray of dtype {sample.dtype}"
@@ -164,7 +165,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: FnMap | None = None, _field
     raise _unfit(first, 0, _field)
 
 
-def _chosen(sample: Any, collate_fn_map: FnMap | None) -> Callable[..., Any] | None:
+def _chosen(sample: object, collate_fn_map: FnMap | None) -> Callable[..., Any] | None:
     if not collate_fn_map:
         return None
     if type(sample) in collate_fn_map:
@@ -232,7 +233,7 @@ def _sequences(batch: Sequence[Any], collate_fn_map: FnMap | None, field: str) -
     return _as_sequence(first, columns)
 
 
-def _as_sequence(like: Any, values: list[Any]) -> Any:
+def _as_sequence(like: Any, values: list[Any]) -> Sequence[Any]:
     """Return the values in a sequence of the same type; in a list for a tuple, as in PyTorch."""
     if isinstance(like, tuple):
         return type(like)(*values) if hasattr(like, "_fields") else values

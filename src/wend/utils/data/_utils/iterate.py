@@ -4,18 +4,40 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wend._engine.base.errors import ExecutionError
 from wend._engine.runtime.measure.taps import SOURCES, Taps
 from wend.utils.data._utils.fetch import StreamEnd, make_fetcher
 
+if TYPE_CHECKING:
+    from wend._engine.runtime.measure.recorder import SliceRecorder
+    from wend.utils.data._utils.workers import Pool
+
+
+class Loader(Protocol):
+    """A DataLoader, as the passes over a loader see the loader."""
+
+    num_workers: int
+    prefetch_factor: int | None
+    in_order: bool
+    timeout: float
+    persistent_workers: bool
+    _announced: int | None
+
+    @property
+    def _index_sampler(self) -> Any:
+        """The sampler whose entries are requests."""
+
+    def _fetching(self) -> tuple[Any, bool, bool, Callable[[Any], Any], bool]:
+        """The arguments of `make_fetcher`."""
+
 
 class LoaderPass:
     """Common part of both kinds of iterator: the requests, and the count of batches."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Loader) -> None:
         self.loader = loader
         self.requests: Iterator[Any] = iter(loader._index_sampler)
         self.yielded = 0
@@ -45,7 +67,7 @@ class LoaderPass:
 class LocalPass(LoaderPass):
     """Fetches in this process, when asked."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
         self.fetcher = make_fetcher(*loader._fetching())
 
@@ -66,7 +88,7 @@ class WorkerPass(LoaderPass):
     given out in the order of tickets (or of arrival, with in_order=False).
     """
 
-    def __init__(self, loader: Any, pool: Any, epoch: int) -> None:
+    def __init__(self, loader: Loader, pool: Pool, epoch: int) -> None:
         super().__init__(loader)
         self.pool, self.epoch = pool, epoch
         self.active = list(range(loader.num_workers))  # whose streams are not over
@@ -182,12 +204,12 @@ class WorkerPass(LoaderPass):
             self.pool.close()
 
 
-def measure_loaders(recorder: Any, taps: Taps) -> None:
+def measure_loaders(recorder: SliceRecorder, taps: Taps) -> None:
     """Have the fetching of batches measured, under PyTorch's names."""
 
-    def maker(name: str) -> Any:
-        def make(original: Any) -> Any:
-            def measured(batches: Any) -> Any:
+    def maker(name: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+        def make(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            def measured(batches: LoaderPass) -> Any:
                 scope = recorder.enter("user", f"enumerate(DataLoader)#{name}.__next__")
                 try:
                     return original(batches)

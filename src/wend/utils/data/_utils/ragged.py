@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base.errors import ShapeError
 from wend._engine.core._hot import Tensor
 from wend.utils.data._utils import seam
-from wend.utils.data._utils.collate import collate
+from wend.utils.data._utils.collate import FnMap, collate
 
 __all__ = ["ragged"]
 
@@ -26,7 +26,7 @@ def ragged(batch: Sequence[Any]) -> Any:
     return collate(batch, collate_fn_map={Tensor: _tensors, np.ndarray: _arrays})
 
 
-def _tensors(samples: Sequence[Any], collate_fn_map: Any = None) -> Any:
+def _tensors(samples: Sequence[Any], collate_fn_map: FnMap | None = None) -> Any:
     if len({tuple(sample.shape) for sample in samples}) == 1:
         return collate(samples)
     ranks = sorted({sample.dim() for sample in samples})
@@ -35,7 +35,7 @@ def _tensors(samples: Sequence[Any], collate_fn_map: Any = None) -> Any:
     return seam.nested(samples)
 
 
-def _arrays(samples: Sequence[np.ndarray], collate_fn_map: Any = None) -> Any:
+def _arrays(samples: Sequence[np.ndarray], collate_fn_map: FnMap | None = None) -> Any:
     if any(sample.dtype.kind in "SUO" for sample in samples):
         return collate(samples)
     return _tensors([seam.from_array(np.array(sample)) for sample in samples])

@@ -18,13 +18,15 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
 
 from wend.utils.data._utils import channel, info, seam
 from wend.utils.data._utils.failure import Failure, WorkerDied
-from wend.utils.data._utils.fetch import Stopped, StreamEnd, make_fetcher
+from wend.utils.data._utils.fetch import MapFetcher, Stopped, StreamEnd, StreamFetcher, make_fetcher
 
 GRACE = 5.0  # seconds that a worker has to finish a sample before the worker is made to end
 PARENT_CHECK = 2.0  # seconds between looks for the main process, where no pipe's end tells
@@ -102,7 +104,7 @@ class _Worker:
     def __init__(self, number: int, job: Job, inbox: _Inbox, results: Connection) -> None:
         self.number, self.job, self.inbox, self.results = number, job, inbox, results
         self.epoch = 0
-        self.fetcher: Any = None
+        self.fetcher: MapFetcher | StreamFetcher | None = None
         self.broken: Failure | None = None
 
     def place(self, doing: str) -> str:
@@ -169,7 +171,7 @@ class _Worker:
             return "reading its stream"
         return f"fetching dataset{request if isinstance(request, list) else [request]}"[:200]
 
-    def _send_batch(self, ticket: int, request: Any, batch: Any) -> None:
+    def _send_batch(self, ticket: int, request: Any, batch: object) -> None:
         try:
             self._send("batch", ticket, batch)
         except (BrokenPipeError, ConnectionResetError):
@@ -178,7 +180,7 @@ class _Worker:
             doing = f"sending the batch of {self._doing(request).removeprefix('fetching ')}"
             self._send("failure", ticket, Failure.of(error, self.place(doing)))
 
-    def _send(self, kind: str, ticket: int, value: Any) -> None:
+    def _send(self, kind: str, ticket: int, value: object) -> None:
         channel.send(self.results, (kind, self.epoch, ticket, value))
 
 
@@ -187,7 +189,7 @@ class _Worker:
 
 @dataclass
 class _Handle:
-    process: Any
+    process: BaseProcess
     tasks: Connection
     results: Connection
 
@@ -195,7 +197,7 @@ class _Handle:
 class Pool:
     """Started workers. ``close`` ends them; so does the end of the pool."""
 
-    def __init__(self, job: Job, context: Any) -> None:
+    def __init__(self, job: Job, context: BaseContext) -> None:
         self.owner = os.getpid()
         self.handles: list[_Handle] = []
         self.closed = False
