@@ -14,7 +14,7 @@ The parameters of a formula are attributes of the distribution: `rate` is `self.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ Formula = Callable[..., Any]
 Method = TypeVar("Method", bound=Callable[..., Tensor])
 
 
-def _names(formula: Any) -> tuple[str, ...]:
+def _names(formula: Formula) -> tuple[str, ...]:
     code = formula.__code__
     return tuple(code.co_varnames[: code.co_argcount])
 
@@ -40,7 +40,7 @@ def _result(formula: Formula, names: tuple[str, ...], self: Any, value: Any = No
     return formula(*[own[name] if name in own else getattr(self, name) for name in names])
 
 
-def _of_parameters(formula: Formula) -> Any:
+def _of_parameters(formula: Formula) -> Callable[..., Any]:
     """A method without arguments, or the getter of a property."""
     names = _names(formula)
 
@@ -50,7 +50,7 @@ def _of_parameters(formula: Formula) -> Any:
     return compute
 
 
-def _of_value(formula: Formula) -> Any:
+def _of_value(formula: Formula) -> Callable[..., Tensor]:
     """A method of a tensor."""
     names = _names(formula)
 
@@ -60,7 +60,7 @@ def _of_value(formula: Formula) -> Any:
     return compute
 
 
-def _of_checked_value(formula: Formula) -> Any:
+def _of_checked_value(formula: Formula) -> Callable[..., Tensor]:
     """A method of a tensor that lies in the support, if the distribution checks arguments."""
     names = _names(formula)
 
@@ -72,7 +72,7 @@ def _of_checked_value(formula: Formula) -> Any:
     return compute
 
 
-def _from_noise(formula: Formula) -> Any:
+def _from_noise(formula: Formula) -> Callable[..., Tensor]:
     """Samples by numbers in [0, 1), `unit`, or normal numbers, `noise`: the first parameter.
 
     The numbers have the type of the second parameter.
@@ -80,7 +80,7 @@ def _from_noise(formula: Formula) -> Any:
     first, *names = _names(formula)
     draw = {"unit": rand, "noise": randn}[first]
 
-    def compute(self: Any, sample_shape: Any = ()) -> Tensor:
+    def compute(self: Any, sample_shape: Sequence[int] = ()) -> Tensor:
         parameters = [getattr(self, name) for name in names]
         shape = tuple(self._extended_shape(sample_shape))
         return formula(draw(shape, dtype=parameters[0].dtype), *parameters)
@@ -88,11 +88,11 @@ def _from_noise(formula: Formula) -> Any:
     return compute
 
 
-def _drawn(formula: Formula) -> Any:
+def _drawn(formula: Formula) -> Callable[..., Tensor]:
     """Samples without gradients, from parameters in the shape of the samples."""
     names = _names(formula)
 
-    def compute(self: Any, sample_shape: Any = ()) -> Tensor:
+    def compute(self: Any, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return formula(*[ops.expand(getattr(self, name), shape) for name in names])
@@ -100,10 +100,10 @@ def _drawn(formula: Formula) -> Any:
     return compute
 
 
-def _expanding(names: tuple[str, ...]) -> Any:
+def _expanding(names: tuple[str, ...]) -> Callable[..., Any]:
     """`expand` of parameters and parts of these names, all else being as it was."""
 
-    def expand(self: Any, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self: Any, batch_shape: Sequence[int], _instance: object = None) -> Any:
         return self._expanded(batch_shape, _instance, names)
 
     return expand
@@ -120,7 +120,9 @@ _KINDS: dict[str, Callable[[Formula], Any]] = {
 }
 
 
-def _install(owner: type, name: str, function: Any, kind: type[property] | None = None) -> None:
+def _install(
+    owner: type, name: str, function: Callable[..., Any], kind: type[property] | None = None
+) -> None:
     """Make a function, or a property of it, a member of a class, as if defined there."""
     function.__name__, function.__qualname__ = name, f"{owner.__qualname__}.{name}"
     function.__module__ = owner.__module__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import reduce
 from operator import add
@@ -15,6 +15,7 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend.distributions import constraints
 from wend.distributions._formulas import attribute
+from wend.distributions.constraints import Constraint
 from wend.distributions.utils import lazy_property, sum_rightmost
 
 __all__ = [
@@ -39,8 +40,8 @@ class Transform:
     """
 
     bijective: Any = False
-    domain: Any
-    codomain: Any
+    domain: Constraint
+    codomain: Constraint
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -129,11 +130,11 @@ class Transform:
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """The shape of the result for an x of this shape."""
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """The shape of x for a result of this shape."""
         return shape
 
@@ -145,7 +146,7 @@ class PlainTransform(Transform):
         return type(other) is type(self)
 
 
-def region(doc: str, formula: Any, **facts: Any) -> Any:
+def region(doc: str, formula: Callable[[Any], Constraint], **facts: Any) -> Any:
     """A region that a transform knows once it has its parameters, as a property."""
     formula.__doc__ = doc
     return constraints.dependent_property(formula, **facts)
@@ -189,10 +190,10 @@ class _InverseTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._inv.forward_shape(shape)
 
 
@@ -212,7 +213,7 @@ class ComposeTransform(Transform):
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Constraint:  # type: ignore[override]
         """The first part's, of as many dims as the parts need together."""
         if not self.parts:
             return constraints.real
@@ -220,7 +221,7 @@ class ComposeTransform(Transform):
         return _widened(self.parts[0].domain, pairs)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Constraint:  # type: ignore[override]
         """The last part's, of as many dims as the parts need together."""
         if not self.parts:
             return constraints.real
@@ -228,7 +229,7 @@ class ComposeTransform(Transform):
         return _widened(self.parts[-1].codomain, pairs)
 
     @lazy_property
-    def bijective(self) -> Any:  # type: ignore[override]
+    def bijective(self) -> bool:  # type: ignore[override]
         """Whether all parts are."""
         return all(part.bijective for part in self.parts)
 
@@ -269,12 +270,12 @@ class ComposeTransform(Transform):
             dims += part.codomain.event_dim - part.domain.event_dim
         return total
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -284,7 +285,7 @@ class ComposeTransform(Transform):
         return f"{type(self).__name__}(\n    {inner}\n)"
 
 
-def _widened(region: Any, pairs: list[tuple[int, int]]) -> Any:
+def _widened(region: Constraint, pairs: list[tuple[int, int]]) -> Constraint:
     """A region, of more dims if the parts need more: dims towards the region, and away from it."""
     needed = pairs[0][1]
     for near, far in pairs:
@@ -312,12 +313,12 @@ class IndependentTransform(Transform):
         )
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Constraint:  # type: ignore[override]
         """The base's, of more dims."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Constraint:  # type: ignore[override]
         """The base's, of more dims."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
@@ -339,10 +340,10 @@ class IndependentTransform(Transform):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.base_transform.forward_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.base_transform.inverse_shape(shape)
 
 
@@ -356,8 +357,8 @@ class _OfSlices(Transform):
 
     transforms: list[Transform]
     dim: int
-    _joined: Any
-    _slices: Any
+    _joined: Callable[..., Tensor]
+    _slices: Callable[[Tensor], list[Tensor]]
     _beside: Any  # the region of values that lie in regions side by side
 
     domain = region(
@@ -378,7 +379,7 @@ class _OfSlices(Transform):
         return self._joined([t.inv(part) for t, part in parts], self.dim)
 
     @property
-    def bijective(self) -> Any:  # type: ignore[override]
+    def bijective(self) -> bool:  # type: ignore[override]
         """Whether all parts are."""
         return all(t.bijective for t in self.transforms)
 
@@ -426,7 +427,7 @@ class CatTransform(_OfSlices):
     def _with_cache(self, cache_size: int) -> Transform:
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
-    def _beside(self, regions: list[Any]) -> Any:
+    def _beside(self, regions: list[Any]) -> Constraint:
         return constraints.cat(regions, self.dim, self.lengths)
 
     def _slices(self, x: Tensor) -> list[Tensor]:
@@ -456,7 +457,7 @@ class StackTransform(_OfSlices):
     def _with_cache(self, cache_size: int) -> Transform:
         return StackTransform(self.transforms, self.dim, cache_size)
 
-    def _beside(self, regions: list[Any]) -> Any:
+    def _beside(self, regions: list[Any]) -> Constraint:
         return constraints.stack(regions, self.dim)
 
     def _slices(self, z: Tensor) -> list[Tensor]:
@@ -473,7 +474,9 @@ class ReshapeTransform(Transform):
 
     bijective = True
 
-    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+    def __init__(
+        self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0
+    ) -> None:
         self.in_shape = Size(in_shape)
         self.out_shape = Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
@@ -504,14 +507,14 @@ class ReshapeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return ops.full(self._batch(x, self.in_shape), 0.0, dtype=x.dtype)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return _exchanged(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return _exchanged(shape, self.out_shape, self.in_shape)
 
 
-def _exchanged(shape: Any, old: Size, new: Size) -> Size:
+def _exchanged(shape: Sequence[int], old: Size, new: Size) -> Size:
     """The shape whose last dims, which must be `old`, are `new`."""
     cut = len(shape) - len(old)
     if cut < 0:

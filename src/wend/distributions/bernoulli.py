@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.creation import arange
 from wend._frontend.random import bernoulli, rand
@@ -39,7 +41,11 @@ class OfSuccess(Distribution):
     )
 
     def __init__(
-        self, probs: Any, logits: Any, validate_args: bool | None, total_count: Any = None
+        self,
+        probs: Any,
+        logits: Any,
+        validate_args: bool | None,
+        total_count: Operand | None = None,
     ) -> None:
         check_one_given(type(self).__name__, probs, logits)
         name, value = ("logits", logits) if probs is None else ("probs", probs)
@@ -53,12 +59,12 @@ class OfSuccess(Distribution):
         super().__init__(self._param.shape, validate_args=validate_args)
 
     @lazy_property
-    def probs(self) -> Any:
+    def probs(self) -> Tensor:
         """The probability of a success, which is 1."""
         return logits_to_probs(self.logits, is_binary=True)
 
     @lazy_property
-    def logits(self) -> Any:
+    def logits(self) -> Tensor:
         """log(probs / (1 - probs))."""
         return probs_to_logits(self.probs, is_binary=True)
 
@@ -76,7 +82,10 @@ class Bernoulli(OfSuccess, ExponentialFamily):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Operand | None = None,
+        logits: Operand | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         super().__init__(probs, logits, validate_args)
 
@@ -115,8 +124,8 @@ class ContinuousBernoulli(OfSuccess, ExponentialFamily):
 
     def __init__(
         self,
-        probs: Any = None,
-        logits: Any = None,
+        probs: Operand | None = None,
+        logits: Operand | None = None,
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
@@ -141,7 +150,7 @@ class ContinuousBernoulli(OfSuccess, ExponentialFamily):
         """The probabilities, without those near 1/2."""
         return ops.where(self._outside_unstable_region(), self.probs, self._lims[0])
 
-    def _chosen(self, exact: Tensor, near_half: Any) -> Tensor:
+    def _chosen(self, exact: Tensor, near_half: Tensor) -> Tensor:
         return ops.where(self._outside_unstable_region(), exact, near_half)
 
     def _log_norm(self) -> Tensor:
@@ -165,7 +174,7 @@ class ContinuousBernoulli(OfSuccess, ExponentialFamily):
         exact = exact + 1.0 / ops.square(ops.log1p(-cut) - ops.log(cut))
         return self._chosen(exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * square) * square)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
         return self.icdf(rand(shape, dtype=self.probs.dtype))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from wend._engine.base.dtypes import finfo
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange
@@ -15,6 +17,7 @@ from wend.distributions import constraints
 from wend.distributions._formulas import Formulas, attribute, in_support
 from wend.distributions.bernoulli import OfSuccess
 from wend.distributions.categorical import OfCategories
+from wend.distributions.constraints import Constraint
 from wend.distributions.distribution import ExponentialFamily
 from wend.distributions.gamma import Gamma
 from wend.distributions.utils import broadcast_all, enumerated, lazy_property
@@ -33,15 +36,15 @@ class Binomial(OfSuccess):
 
     def __init__(
         self,
-        total_count: Any = 1,
-        probs: Any = None,
-        logits: Any = None,
+        total_count: Operand = 1,
+        probs: Operand | None = None,
+        logits: Operand | None = None,
         validate_args: bool | None = None,
     ) -> None:
         super().__init__(probs, logits, validate_args, total_count)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """The integers from 0 to the number of trials."""
         return constraints.integer_interval(0, self.total_count)
 
@@ -90,9 +93,9 @@ class NegativeBinomial(OfSuccess):
 
     def __init__(
         self,
-        total_count: Any,
-        probs: Any = None,
-        logits: Any = None,
+        total_count: Operand,
+        probs: Operand | None = None,
+        logits: Operand | None = None,
         validate_args: bool | None = None,
     ) -> None:
         super().__init__(probs, logits, validate_args, total_count)
@@ -110,7 +113,7 @@ class NegativeBinomial(OfSuccess):
     def _gamma(self) -> Gamma:
         return Gamma(self.total_count, ops.exp(-self.logits), validate_args=False)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             return poisson(self._gamma.sample(sample_shape))
 
@@ -129,7 +132,10 @@ class Geometric(OfSuccess):
     support = constraints.nonnegative_integer
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Operand | None = None,
+        logits: Operand | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         super().__init__(probs, logits, validate_args)
         if self._validate_args and probs is not None and not bool(ops.all(self.probs > 0)):
@@ -144,7 +150,7 @@ class Geometric(OfSuccess):
         variance=lambda probs: (1.0 / probs - 1.0) / probs,
     )
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
         with no_grad():
             unit = rand(shape, dtype=self.probs.dtype)
@@ -167,7 +173,7 @@ class Poisson(ExponentialFamily):
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Operand, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
@@ -195,8 +201,8 @@ class Multinomial(OfCategories):
     def __init__(
         self,
         total_count: int = 1,
-        probs: Any = None,
-        logits: Any = None,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):
@@ -205,7 +211,7 @@ class Multinomial(OfCategories):
         super().__init__(probs, logits, validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """Counts that sum to the number of draws."""
         return constraints.multinomial(self.total_count)
 
@@ -214,7 +220,7 @@ class Multinomial(OfCategories):
         variance=lambda probs, total_count: total_count * probs * (1 - probs),
     )
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             categories = self._categorical.sample((self.total_count, *sample_shape))
             categories = ops.movedim(categories, 0, -1)

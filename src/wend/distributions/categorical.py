@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from wend._engine.base.dtypes import finfo
@@ -14,6 +15,7 @@ from wend._frontend.creation import arange, eye
 from wend._frontend.random import multinomial
 from wend.distributions import constraints
 from wend.distributions._formulas import Formulas, attribute, in_support
+from wend.distributions.constraints import Constraint
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import (
     check_one_given,
@@ -33,7 +35,10 @@ class Categorical(Distribution):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
     ) -> None:
         check_one_given("Categorical", probs, logits)
         name, value = ("logits", logits) if probs is None else ("probs", probs)
@@ -48,17 +53,17 @@ class Categorical(Distribution):
         super().__init__(self._param.shape[:-1], validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """The integers 0 ... K - 1."""
         return constraints.integer_interval(0, self._num_events - 1)
 
     @lazy_property
-    def probs(self) -> Any:
+    def probs(self) -> Tensor:
         """The probabilities, which sum to 1 along the last dim."""
         return logits_to_probs(self.logits)
 
     @lazy_property
-    def logits(self) -> Any:
+    def logits(self) -> Tensor:
         """The logarithms of the probabilities."""
         return probs_to_logits(self.probs)
 
@@ -71,7 +76,7 @@ class Categorical(Distribution):
     )
     param_shape = attribute("_param.shape", "The shape of the parameter, K last.")
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             rows = ops.reshape(self.probs, (-1, self._num_events))
             indices = ops.transpose(multinomial(rows, math.prod(sample_shape), True), 0, 1)
@@ -97,7 +102,9 @@ class OfCategories(Distribution):
 
     arg_constraints: ClassVar = Categorical.arg_constraints
 
-    def __init__(self, probs: Any, logits: Any, validate_args: bool | None) -> None:
+    def __init__(
+        self, probs: Tensor | None, logits: Tensor | None, validate_args: bool | None
+    ) -> None:
         self._categorical = Categorical(probs, logits)
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
@@ -118,7 +125,10 @@ class OneHotCategorical(OfCategories):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         super().__init__(probs, logits, validate_args)
 
@@ -134,7 +144,7 @@ class OneHotCategorical(OfCategories):
         hot = ops.one_hot(index, self._categorical._num_events)
         return ops.cast(hot, self._param.dtype)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._vector(self._categorical.sample(sample_shape))
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -153,6 +163,6 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         probs = self.probs
         return self.sample(sample_shape) + (probs - probs.detach())

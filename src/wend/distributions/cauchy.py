@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from wend._engine.base.dtypes import finfo
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import no_grad
 from wend._frontend.random import rand, von_mises
 from wend.distributions import constraints
 from wend.distributions._formulas import Formulas, in_support
+from wend.distributions.constraints import Constraint
 from wend.distributions.distribution import Distribution
 from wend.distributions.independent import Folded, TransformedDistribution
 from wend.distributions.transforms import AbsTransform, AffineTransform, ExpTransform
@@ -37,7 +40,7 @@ class Uniform(Distribution):
             "high": constraints.greater_than(self.low),
         }
 
-    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, low: Operand, high: Operand, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
 
@@ -46,7 +49,7 @@ class Uniform(Distribution):
             raise ValueError("Uniform is not defined when low >= high")
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """The interval between low and high."""
         return constraints.interval(self.low, self.high)
 
@@ -74,7 +77,7 @@ class Cauchy(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -98,7 +101,7 @@ class Cauchy(Distribution):
 class HalfCauchy(Folded):
     """|x| of Cauchy numbers x around 0."""
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Operand, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args)
 
     _formulas = Formulas(
@@ -114,7 +117,7 @@ class Laplace(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -128,7 +131,7 @@ class Laplace(Distribution):
         log_prob=lambda value, loc, scale: -ops.log(2 * scale) - ops.abs(value - loc) / scale,
     )
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         unit = rand(tuple(self._extended_shape(sample_shape)), dtype=self.loc.dtype)
         # In (-1, 1]: u - 1/2 never reaches 1/2.
         u = 1 - 2 * unit
@@ -151,7 +154,7 @@ class Gumbel(TransformedDistribution):
     arg_constraints: ClassVar = _PLACE_AND_WIDTH
     support = constraints.real
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Operand, scale: Operand, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         info = finfo(self.loc.dtype)
         low, high = ops.fill_like(self.loc, info.tiny), ops.fill_like(self.loc, 1 - info.eps)
@@ -186,7 +189,9 @@ class VonMises(Distribution):
     support = constraints.real
     has_rsample = False
 
-    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: Operand, concentration: Operand, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -204,7 +209,7 @@ class VonMises(Distribution):
         fall = 2 * self.concentration * ops.square(ops.sin((value - self.loc) / 2))
         return -fall - math.log(2 * math.pi) - ops.log(ops.i0e(self.concentration))
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with no_grad():
             angle = von_mises(ops.expand(self.concentration, shape)) + self.loc

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.core.kinds import Operand
 from wend.distributions import constraints, transforms
+from wend.distributions.constraints import Constraint
 from wend.distributions.transforms import Transform
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
@@ -24,7 +26,9 @@ class ConstraintRegistry:
         self._registry: dict[type, Factory] = {}
         super().__init__()
 
-    def register(self, constraint: Any, factory: Factory | None = None) -> Any:
+    def register(
+        self, constraint: Constraint | type[Constraint], factory: Factory | None = None
+    ) -> Any:
         """Add a factory for the class of a constraint; a decorator if no factory is given.
 
         Raises TypeError unless given a class of constraints or a constraint.
@@ -41,7 +45,7 @@ class ConstraintRegistry:
         self._registry[constraint] = factory
         return factory
 
-    def __call__(self, constraint: Any) -> Transform:
+    def __call__(self, constraint: Constraint) -> Transform:
         """The transform to the values of a constraint.
 
         Raises NotImplementedError for classes without a factory.
@@ -56,7 +60,7 @@ biject_to = ConstraintRegistry()
 transform_to = ConstraintRegistry()
 
 
-def _affine_of_exp(bound: Any, scale: int) -> Transform:
+def _affine_of_exp(bound: Operand, scale: int) -> Transform:
     shift = transforms.AffineTransform(bound, scale)
     return transforms.ComposeTransform([transforms.ExpTransform(), shift])
 

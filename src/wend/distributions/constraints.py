@@ -8,6 +8,7 @@ from typing import Any
 from wend._engine.base.dtypes import finfo
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend import linalg
 from wend.distributions._formulas import attribute
@@ -141,7 +142,7 @@ class _DependentProperty(property, _Dependent):
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-def is_dependent(constraint: Any) -> bool:
+def is_dependent(constraint: object) -> bool:
     """Whether a region depends on a distribution's parameters."""
     return isinstance(constraint, _Dependent)
 
@@ -152,7 +153,7 @@ def is_dependent(constraint: Any) -> bool:
 class _IndependentConstraint(Constraint):
     """Values that lie in a region along each of their first dims."""
 
-    def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         if not isinstance(base_constraint, Constraint):
             raise ArgumentError(f"independent: expected a Constraint, got {base_constraint!r}")
         if not isinstance(reinterpreted_batch_ndims, int) or reinterpreted_batch_ndims < 0:
@@ -185,7 +186,7 @@ class _IndependentConstraint(Constraint):
 class MixtureSameFamilyConstraint(Constraint):
     """Values that lie in the region of each component of a mixture."""
 
-    def __init__(self, base_constraint: Any) -> None:
+    def __init__(self, base_constraint: Constraint) -> None:
         if not isinstance(base_constraint, Constraint):
             raise ArgumentError(f"mixture: expected a Constraint, got {base_constraint!r}")
         self.base_constraint = base_constraint
@@ -278,7 +279,7 @@ class _Boolean(Constraint):
 
 
 class _Interval(Constraint):
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+    def __init__(self, lower_bound: Operand, upper_bound: Operand) -> None:
         self.lower_bound = lower_bound
         self.upper_bound = upper_bound
         super().__init__()
@@ -300,7 +301,7 @@ class _HalfOpenInterval(_Interval):
 
 
 class _GreaterThan(Constraint):
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Operand) -> None:
         self.lower_bound = lower_bound
         super().__init__()
 
@@ -309,7 +310,7 @@ class _GreaterThan(Constraint):
 
 
 class _GreaterThanEq(Constraint):
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Operand) -> None:
         self.lower_bound = lower_bound
         super().__init__()
 
@@ -325,7 +326,7 @@ class _IntegerGreaterThan(_GreaterThanEq):
 
 
 class _LessThan(Constraint):
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Operand) -> None:
         self.upper_bound = upper_bound
         super().__init__()
 
@@ -357,7 +358,7 @@ class _Multinomial(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Operand) -> None:
         self.upper_bound = upper_bound
 
     def check(self, x: Tensor) -> Tensor:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.random import _sample_dirichlet
 from wend.distributions import constraints
@@ -53,7 +55,7 @@ class Dirichlet(ExponentialFamily):
         outside = ops.all(self.concentration < 1, -1, keepdim=True)
         return ops.where(outside, ops.cast(corner, inside.dtype), inside)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         return _sample_dirichlet(ops.expand(self.concentration, shape))
 
@@ -83,7 +85,7 @@ class Beta(ExponentialFamily):
     has_rsample = True
 
     def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+        self, concentration1: Operand, concentration0: Operand, validate_args: bool | None = None
     ) -> None:
         both = ops.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
@@ -116,7 +118,7 @@ class Beta(ExponentialFamily):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (ops.square(total) * (total + 1))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._dirichlet.rsample(sample_shape)[..., 0]
 
 
@@ -132,7 +134,7 @@ class Kumaraswamy(TransformedDistribution):
     has_rsample = True
 
     def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+        self, concentration1: Operand, concentration0: Operand, validate_args: bool | None = None
     ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(

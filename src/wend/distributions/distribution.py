@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from wend._engine.base.errors import ArgumentError
 from wend._engine.base.shapes import Size
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import enable_grad, grad, no_grad
 from wend.distributions.constraints import is_dependent
@@ -37,8 +39,8 @@ class Distribution:
 
     def __init__(
         self,
-        batch_shape: Any = (),
-        event_shape: Any = (),
+        batch_shape: Sequence[int] = (),
+        event_shape: Sequence[int] = (),
         validate_args: bool | None = None,
     ) -> None:
         self._batch_shape = Size(batch_shape)
@@ -76,7 +78,7 @@ class Distribution:
                     f"invalid values:\n{value}"
                 )
 
-    def _validate_sample(self, value: Any) -> None:
+    def _validate_sample(self, value: object) -> None:
         """Raise ArgumentError (a ValueError) for a value outside of the support."""
         if not isinstance(value, Tensor):
             raise ArgumentError("The value argument to log_prob must be a Tensor")
@@ -100,7 +102,7 @@ class Distribution:
                 f"within the support {support!r}, but found invalid values:\n{value}"
             )
 
-    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     @property
@@ -133,12 +135,12 @@ class Distribution:
         """The standard deviation of each distribution."""
         return ops.sqrt(self.variance)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Samples of shape sample_shape + batch_shape + event_shape, without gradients."""
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Samples that are functions of the parameters, so that gradients flow there."""
         raise NotImplementedError
 
@@ -170,14 +172,14 @@ class Distribution:
         """All values of a discrete distribution, along a first dim."""
         raise NotImplementedError
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         """The distribution with the parameters expanded to `batch_shape`.
 
         _instance: a new object of a subclass, made without its __init__, that is filled
         """
         raise NotImplementedError
 
-    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+    def _get_checked_instance(self, cls: type, _instance: Distribution | None = None) -> Any:
         """The object to fill: as given, or new.
 
         Raises NotImplementedError for a subclass of `cls` with its own __init__.
@@ -191,7 +193,9 @@ class Distribution:
             )
         return self.__new__(type(self))
 
-    def _expanded(self, batch_shape: Any, _instance: Any, names: tuple[str, ...]) -> Any:
+    def _expanded(
+        self, batch_shape: Sequence[int], _instance: Distribution | None, names: tuple[str, ...]
+    ) -> Any:
         """A copy whose tensors and distributions of these names are expanded to a batch shape.
 
         Their further dims stay. Names without a value are left out, other lazy properties dropped.
@@ -239,7 +243,7 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError
 
     @property
-    def _mean_carrier_measure(self) -> Any:
+    def _mean_carrier_measure(self) -> Operand:
         """The mean of the further terms of the density's logarithm, for the entropy."""
         raise NotImplementedError
 

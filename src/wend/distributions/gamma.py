@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from wend._engine.base.dtypes import finfo
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.creation import tensor
 from wend._frontend.random import _standard_gamma, rand
 from wend.distributions import constraints
 from wend.distributions._formulas import Formulas, attribute, in_support
+from wend.distributions.constraints import Constraint
 from wend.distributions.distribution import Distribution, ExponentialFamily
 from wend.distributions.independent import TransformedDistribution
 from wend.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
@@ -38,7 +41,9 @@ class Gamma(ExponentialFamily):
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration: Operand, rate: Operand, validate_args: bool | None = None
+    ) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
 
@@ -52,7 +57,7 @@ class Gamma(ExponentialFamily):
         _log_normalizer=lambda x, y: ops.lgamma(x + 1) - (x + 1) * ops.log(-y),
     )
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         samples = _standard_gamma(ops.expand(self.concentration, shape)) / self.rate
         return ops.clamp(samples, min=finfo(samples.dtype).tiny)
@@ -74,7 +79,7 @@ class Chi2(Gamma):
 
     arg_constraints: ClassVar = {"df": constraints.positive}
 
-    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df: Operand, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
     @property
@@ -91,7 +96,7 @@ class Exponential(ExponentialFamily):
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Operand, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
@@ -118,7 +123,9 @@ class InverseGamma(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration: Operand, rate: Operand, validate_args: bool | None = None
+    ) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
         inverse = PowerTransform(tensor(-1.0, dtype=base.rate.dtype))
         super().__init__(base, inverse, validate_args=validate_args)
@@ -161,7 +168,11 @@ class StudentT(Distribution):
     has_rsample = True
 
     def __init__(
-        self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
+        self,
+        df: Operand,
+        loc: Operand = 0.0,
+        scale: Operand = 1.0,
+        validate_args: bool | None = None,
     ) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         self._chi2 = Chi2(self.df)
@@ -179,7 +190,7 @@ class StudentT(Distribution):
         result = ops.where(self.df > 2, finite, math.inf)
         return ops.where(self.df > 1, result, math.nan)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         noise = standard_normal(self._extended_shape(sample_shape), self.df)
         squares = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * noise * ops.rsqrt(squares / self.df)
@@ -207,7 +218,7 @@ class FisherSnedecor(Distribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df1: Operand, df2: Operand, validate_args: bool | None = None) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
         self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
         self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
@@ -225,7 +236,7 @@ class FisherSnedecor(Distribution):
         lower = self.df1 * ops.square(self.df2 - 2) * (self.df2 - 4)
         return ops.where(self.df2 > 4, upper / lower, math.nan)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         upper = self._gamma1.rsample(sample_shape)
         ratio = upper / self._gamma2.rsample(sample_shape)
         return ops.clamp(ratio, min=finfo(ratio.dtype).tiny)
@@ -248,7 +259,7 @@ class Pareto(TransformedDistribution):
 
     arg_constraints: ClassVar = {"alpha": constraints.positive, "scale": constraints.positive}
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Operand, alpha: Operand, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         super().__init__(base, self._steps(), validate_args=validate_args)
@@ -256,13 +267,13 @@ class Pareto(TransformedDistribution):
     def _steps(self) -> list[Any]:
         return [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         copy = self._expanded(batch_shape, _instance, ("scale", "alpha"))
         copy.transforms = copy._steps()
         return copy
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """Numbers from the scale on."""
         return constraints.greater_than_eq(self.scale)
 
@@ -291,7 +302,9 @@ class Weibull(TransformedDistribution):
     arg_constraints: ClassVar = dict.fromkeys(("scale", "concentration"), constraints.positive)
     support = constraints.positive
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, scale: Operand, concentration: Operand, validate_args: bool | None = None
+    ) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = 1 / self.concentration
         base = Exponential(ops.fill_like(self.scale, 1), validate_args=validate_args)
@@ -301,7 +314,7 @@ class Weibull(TransformedDistribution):
         power = PowerTransform(exponent=self.concentration_reciprocal)
         return [power, AffineTransform(loc=0, scale=self.scale)]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         names = ("scale", "concentration", "concentration_reciprocal")
         copy = self._expanded(batch_shape, _instance, names)
         copy.transforms = copy._steps()
@@ -344,13 +357,17 @@ class GeneralizedPareto(Distribution):
     has_rsample = True
 
     def __init__(
-        self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
+        self,
+        loc: Operand,
+        scale: Operand,
+        concentration: Operand,
+        validate_args: bool | None = None,
     ) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """Numbers from loc on, up to a bound where the concentration is negative."""
         bound = self.loc - self.scale / self._safe
         return constraints.interval(self.loc, ops.where(self.concentration < 0, bound, math.inf))
@@ -383,7 +400,7 @@ class GeneralizedPareto(Distribution):
         spread = ops.square(self.scale) / (ops.square(1 - power) * (1 - 2 * power))
         return ops.where(power < 0.5, spread, math.inf)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
         return self.icdf(rand(shape, dtype=self.loc.dtype))
 

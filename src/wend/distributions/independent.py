@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from wend._engine.base.errors import ArgumentError
 from wend._engine.base.shapes import Size
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import no_grad
 from wend.distributions import constraints
 from wend.distributions._formulas import Formulas, attribute, in_support
 from wend.distributions.categorical import Categorical
+from wend.distributions.constraints import Constraint
 from wend.distributions.distribution import Distribution
 from wend.distributions.transforms import ComposeTransform, Transform
 from wend.distributions.utils import sum_rightmost
@@ -27,7 +30,7 @@ class Independent(Distribution):
 
     def __init__(
         self,
-        base_distribution: Any,
+        base_distribution: Distribution,
         reinterpreted_batch_ndims: int,
         validate_args: bool | None = None,
     ) -> None:
@@ -51,7 +54,7 @@ class Independent(Distribution):
         return not self.reinterpreted_batch_ndims and bool(self.base_dist.has_enumerate_support)
 
     @constraints.dependent_property
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """The base's, of more dims."""
         region, more = self.base_dist.support, self.reinterpreted_batch_ndims
         return constraints.independent(region, more) if more else region
@@ -60,10 +63,10 @@ class Independent(Distribution):
     mode = attribute("base_dist.mode")
     variance = attribute("base_dist.variance")
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -97,8 +100,8 @@ class MixtureSameFamily(Distribution):
 
     def __init__(
         self,
-        mixture_distribution: Any,
-        component_distribution: Any,
+        mixture_distribution: Categorical,
+        component_distribution: Distribution,
         validate_args: bool | None = None,
     ) -> None:
         _check_mixture(mixture_distribution, component_distribution)
@@ -112,7 +115,7 @@ class MixtureSameFamily(Distribution):
         )
 
     @constraints.dependent_property
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """The components' support."""
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
@@ -152,7 +155,7 @@ class MixtureSameFamily(Distribution):
         weights = ops.log_softmax(self._mixture_distribution.logits, -1)
         return ops.logsumexp(density + weights, -1)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             chosen = self._mixture_distribution.sample(sample_shape)
             drawn = self._component_distribution.sample(sample_shape)
@@ -163,7 +166,7 @@ class MixtureSameFamily(Distribution):
             place += drawn.dim()
             return ops.squeeze(ops.gather(drawn, place, chosen), place)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         copy = self._expanded(batch_shape, _instance, ("_component_distribution",))
         copy._mixture_distribution = self._mixture_distribution.expand(Size(batch_shape))
         return copy
@@ -174,7 +177,7 @@ class MixtureSameFamily(Distribution):
         )
 
 
-def _check_mixture(mixture: Any, component: Any) -> None:
+def _check_mixture(mixture: object, component: object) -> None:
     """Raise ArgumentError unless a mixture can be made of these."""
     if not isinstance(mixture, Categorical):
         raise ArgumentError(
@@ -212,7 +215,10 @@ class TransformedDistribution(Distribution):
     arg_constraints: ClassVar = {}
 
     def __init__(
-        self, base_distribution: Any, transforms: Any, validate_args: bool | None = None
+        self,
+        base_distribution: Distribution,
+        transforms: Transform | list[Transform],
+        validate_args: bool | None = None,
     ) -> None:
         listed = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(listed, list) or not all(isinstance(t, Transform) for t in listed):
@@ -243,7 +249,7 @@ class TransformedDistribution(Distribution):
     has_rsample = attribute("base_dist.has_rsample", "As the base.")
 
     @constraints.dependent_property
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Constraint:  # type: ignore[override]
         """Where the last transform maps to."""
         if not self.transforms:
             return self.base_dist.support
@@ -251,13 +257,15 @@ class TransformedDistribution(Distribution):
         more = len(self.event_shape) - region.event_dim
         return constraints.independent(region, more) if more > 0 else region
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         return self._expanded(batch_shape, _instance, ())
 
-    def _expanded(self, batch_shape: Any, _instance: Any, names: tuple[str, ...]) -> Any:
+    def _expanded(
+        self, batch_shape: Sequence[int], _instance: Distribution | None, names: tuple[str, ...]
+    ) -> Any:
         """As of all distributions, with the base expanded to the shape before the transforms."""
         copy = super()._expanded(batch_shape, _instance, names)
-        shape: Any = Size((*batch_shape, *self.event_shape))
+        shape: Sequence[int] = Size((*batch_shape, *self.event_shape))
         for transform in reversed(self.transforms):
             shape = transform.inverse_shape(shape)
         cut = len(shape) - len(self.base_dist.event_shape)
@@ -269,17 +277,17 @@ class TransformedDistribution(Distribution):
             x = transform(x)
         return x
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             return self._mapped(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._mapped(self.base_dist.rsample(sample_shape))
 
     @in_support
     def log_prob(self, value: Tensor) -> Tensor:
         dims = len(self.event_shape)
-        result: Any = 0.0
+        result: Operand = 0.0
         y = value
         for transform in reversed(self.transforms):
             x = transform.inv(y)

@@ -333,7 +333,7 @@ def _mean_of_exp(p: Any, scale: Tensor) -> Tensor:
     return scale * ends / (p.high - p.low)
 
 
-def _to_normal(p: Any, q: Normal) -> Tensor:
+def _to_normal(p: Distribution, q: Normal) -> Tensor:
     mean = p.mean
     square = p.variance + ops.square(mean)  # the mean of x^2
     apart = square - 2 * mean * q.loc + ops.square(q.loc)
@@ -341,25 +341,25 @@ def _to_normal(p: Any, q: Normal) -> Tensor:
     return -p.entropy() + ops.log(q.scale) + 0.5 * math.log(2 * math.pi) + scaled
 
 
-def _to_exponential(p: Any, q: Exponential) -> Tensor:
+def _to_exponential(p: Distribution, q: Exponential) -> Tensor:
     return -p.entropy() - ops.log(q.rate) + q.rate * p.mean
 
 
-def _to_gamma(p: Any, q: Gamma) -> Tensor:
+def _to_gamma(p: Distribution, q: Gamma) -> Tensor:
     norm = ops.lgamma(q.concentration) - q.concentration * ops.log(q.rate)
     return -p.entropy() + norm - (q.concentration - 1) * _mean_of_log(p) + q.rate * p.mean
 
 
-def _to_gumbel(p: Any, q: Gumbel) -> Tensor:
+def _to_gumbel(p: Distribution, q: Gumbel) -> Tensor:
     apart, tail = (p.mean - q.loc) / q.scale, _mean_of_exp(p, q.scale)
     return -p.entropy() + ops.log(q.scale) + apart + tail * ops.exp(q.loc / q.scale)
 
 
-def _to_continuous(p: Any, q: ContinuousBernoulli) -> Tensor:
+def _to_continuous(p: Distribution, q: ContinuousBernoulli) -> Tensor:
     return -p.entropy() - p.mean * q.logits - ops.log1p(-q.probs) - q._log_norm()
 
 
-def _to_uniform(p: Any, q: Uniform) -> Tensor:
+def _to_uniform(p: Distribution, q: Uniform) -> Tensor:
     return -p.entropy() + ops.log(q.high - q.low)
 
 
@@ -425,7 +425,7 @@ def _infinite_where(outside: Rule, rule: Rule) -> Rule:
     return lambda p, q: ops.where(outside(p, q), math.inf, rule(p, q))
 
 
-def _infinite(p: Any, q: Any) -> Tensor:
+def _infinite(p: Distribution, q: Distribution) -> Tensor:
     shape = ops.broadcast_tensors(p.mean, q.mean)[0].shape
     return ops.full(tuple(shape), math.inf, dtype=p.mean.dtype)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
@@ -105,17 +106,17 @@ class OfShape(Distribution):
         return ops.expand(value, (*self._batch_shape, n, n))
 
     @lazy_property
-    def scale_tril(self) -> Any:
+    def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance matrix."""
         return self._matrix(self._unbroadcasted_scale_tril)
 
     @lazy_property
-    def covariance_matrix(self) -> Any:
+    def covariance_matrix(self) -> Tensor:
         """The covariance matrix."""
         return self._matrix(squared(self._unbroadcasted_scale_tril))
 
     @lazy_property
-    def precision_matrix(self) -> Any:
+    def precision_matrix(self) -> Tensor:
         """The inverse of the covariance matrix."""
         return self._matrix(inverse_from_factor(self._unbroadcasted_scale_tril))
 
@@ -176,7 +177,7 @@ class MultivariateNormal(OfShape):
         squares = ops.square(self._unbroadcasted_scale_tril)
         return ops.expand(ops.sum(squares, -1), self._extended_shape())
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         noise = standard_normal(self._extended_shape(sample_shape), self.loc)
         moved = ops.matmul(self._unbroadcasted_scale_tril, ops.unsqueeze(noise, -1))
         return self.loc + ops.squeeze(moved, -1)
@@ -250,28 +251,28 @@ class LowRankMultivariateNormal(Distribution):
     )
 
     @lazy_property
-    def variance(self) -> Any:  # type: ignore[override]
+    def variance(self) -> Tensor:  # type: ignore[override]
         """The diagonal of the covariance matrix."""
         return ops.sum(ops.square(self.cov_factor), -1) + self.cov_diag
 
     @lazy_property
-    def scale_tril(self) -> Any:
+    def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance matrix."""
         return linalg.cholesky(self.covariance_matrix)
 
     @lazy_property
-    def covariance_matrix(self) -> Any:
+    def covariance_matrix(self) -> Tensor:
         """The covariance matrix, in full."""
         return squared(self.cov_factor) + ops.diag_embed(self.cov_diag)
 
     @lazy_property
-    def precision_matrix(self) -> Any:
+    def precision_matrix(self) -> Tensor:
         """The inverse of the covariance matrix, in full."""
         weighted = turned(self.cov_factor / ops.unsqueeze(self.cov_diag, -1))
         root = solved(_like_batch(self._capacitance_tril, weighted), weighted)
         return ops.diag_embed(1 / self.cov_diag) - ops.matmul(turned(root), root)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         rank = self.cov_factor.shape[-1]
         low = standard_normal((*shape[:-1], rank, 1), self.loc)

@@ -7,9 +7,11 @@ Jang, Gu, Poole: Categorical reparameterization with Gumbel-softmax (2017).
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.random import rand
 from wend.distributions import constraints
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 
-def _noise(shape: Any, like: Tensor) -> Tensor:
+def _noise(shape: Sequence[int], like: Tensor) -> Tensor:
     """Uniform numbers, without 0 and 1."""
     return clamp_probs(rand(tuple(shape), dtype=like.dtype))
 
@@ -41,9 +43,9 @@ class LogitRelaxedBernoulli(OfSuccess):
 
     def __init__(
         self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
+        temperature: Operand,
+        probs: Operand | None = None,
+        logits: Operand | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
@@ -51,7 +53,7 @@ class LogitRelaxedBernoulli(OfSuccess):
 
     param_shape = attribute("_param.shape", "The shape of the parameter.")
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         noise = _noise(self._extended_shape(sample_shape), self._param)
         logistic = ops.log(noise) - ops.log1p(-noise)
         return (logistic + probs_to_logits(self.probs, is_binary=True)) / self.temperature
@@ -72,15 +74,15 @@ class ExpRelaxedCategorical(OfCategories):
 
     def __init__(
         self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
+        temperature: Operand,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         noise = _noise(self._extended_shape(sample_shape), self._param)
         scores = (self.logits - ops.log(-ops.log(noise))) / self.temperature
         return scores - ops.logsumexp(scores, -1, keepdim=True)
@@ -112,9 +114,9 @@ class RelaxedBernoulli(_Relaxed):
 
     def __init__(
         self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
+        temperature: Operand,
+        probs: Operand | None = None,
+        logits: Operand | None = None,
         validate_args: bool | None = None,
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
@@ -129,9 +131,9 @@ class RelaxedOneHotCategorical(_Relaxed):
 
     def __init__(
         self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
+        temperature: Operand,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)

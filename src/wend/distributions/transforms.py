@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from wend._engine.base.dtypes import finfo
 from wend._engine.base.errors import ArgumentError
 from wend._engine.base.shapes import Size
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._frontend import linalg
@@ -25,6 +27,7 @@ from wend.distributions._transform import (
     Transform,
     identity_transform,
 )
+from wend.distributions.constraints import Constraint
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import (
     broadcast_all,
@@ -82,7 +85,7 @@ class PowerTransform(Transform):
     codomain = constraints.positive
     bijective = True
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Operand, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
 
@@ -105,10 +108,10 @@ class PowerTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return ops.log(ops.abs(self.exponent * y / x))
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return Size(broadcast_shapes("PowerTransform", shape, tuple(self.exponent.shape)))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.forward_shape(shape)
 
 
@@ -185,7 +188,9 @@ class AffineTransform(Transform):
 
     bijective = True
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(
+        self, loc: Operand, scale: Operand, event_dim: int = 0, cache_size: int = 0
+    ) -> None:
         super().__init__(cache_size=cache_size)
         self.loc = loc
         self.scale = scale
@@ -194,7 +199,7 @@ class AffineTransform(Transform):
     event_dim = attribute("_event_dim")
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Constraint:  # type: ignore[override]
         """Numbers, of the dims of an event."""
         if not self._event_dim:
             return constraints.real
@@ -229,15 +234,15 @@ class AffineTransform(Transform):
         )
         return ops.expand(result, tuple(x.shape[: x.dim() - self._event_dim]))
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         sizes = (getattr(v, "shape", ()) for v in (self.loc, self.scale))
         return Size(broadcast_shapes("AffineTransform", shape, *map(tuple, sizes)))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.forward_shape(shape)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Operand, b: Operand) -> bool:
     """Whether numbers or tensors are equal."""
     equal = a == b
     return bool(ops.all(equal)) if isinstance(equal, Tensor) else bool(equal)
@@ -277,15 +282,15 @@ class SoftmaxTransform(PlainTransform):
 
     _call, _inverse = staticmethod(lambda x: ops.softmax(x, -1)), staticmethod(ops.log)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         _least_rank(shape, 1)
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.forward_shape(shape)
 
 
-def _least_rank(shape: Any, least: int) -> None:
+def _least_rank(shape: Sequence[int], least: int) -> None:
     if len(shape) < least:
         raise ArgumentError("Too few dimensions on input")
 
@@ -321,11 +326,11 @@ class StickBreakingTransform(PlainTransform):
         x = x - self._log_left(x.shape[-1], x)
         return ops.sum(-x + ops.logsigmoid(x) + ops.log(y[..., :-1]), -1)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         _least_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] + 1))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         _least_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] - 1))
 
@@ -355,12 +360,14 @@ class CorrCholeskyTransform(Transform):
         partial = tril_matrix_to_vec(y, diag=-1) / ops.sqrt(before)
         return (ops.log1p(partial) - ops.log1p(-partial)) / 2
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates: Any = None) -> Tensor:
+    def log_abs_det_jacobian(
+        self, x: Tensor, y: Tensor, intermediates: Tensor | None = None
+    ) -> Tensor:
         left = tril_matrix_to_vec(1 - ops.cumsum(ops.square(y), -1), diag=-2)
         of_lengths = 0.5 * ops.sum(ops.log(left), -1)
         return of_lengths + ops.sum(_log_slope_of_tanh(x), -1)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         _least_rank(shape, 1)
         count = shape[-1]
         n = round((0.25 + 2 * count) ** 0.5 + 0.5)
@@ -368,7 +375,7 @@ class CorrCholeskyTransform(Transform):
             raise ArgumentError("Input is not a flattened lower-diagonal number")
         return Size((*shape[:-1], n, n))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         _least_rank(shape, 2)
         if shape[-2] != shape[-1]:
             raise ArgumentError("Input is not square")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any
 
-from wend._engine.base.dtypes import finfo, int64
+from wend._engine.base.dtypes import DType, finfo, int64
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor, has_override
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import enable_grad
 from wend._frontend.creation import tensor
@@ -27,7 +28,7 @@ __all__ = [
 euler_constant = 0.57721566490153286060
 
 
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+def broadcast_all(*values: Operand) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of equal shape; numbers take the tensors' dtype.
 
     Raises ArgumentError (a ValueError) for anything else.
@@ -62,7 +63,7 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     return logs - ops.log1p(-kept) if is_binary else logs
 
 
-def check_one_given(name: str, probs: Any, logits: Any) -> None:
+def check_one_given(name: str, probs: object, logits: object) -> None:
     """Raise ArgumentError unless either probabilities or logits are given, and not both."""
     if (probs is None) == (logits is None):
         raise ArgumentError(
@@ -78,7 +79,7 @@ class lazy_property:
         self.wrapped = wrapped
         update_wrapper(self, wrapped)  # type: ignore[arg-type]
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return _LazyOfClass(self.wrapped)
         with enable_grad():
@@ -140,12 +141,12 @@ def _places(n: int, diag: int) -> list[int]:
 # -- shared by the distributions -------------------------------------------------------------------
 
 
-def standard_normal(shape: Any, like: Tensor) -> Tensor:
+def standard_normal(shape: Sequence[int], like: Tensor) -> Tensor:
     """Normal numbers of the dtype of `like`."""
     return randn(tuple(shape), dtype=like.dtype)
 
 
-def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+def _standard_normal(shape: Sequence[int], dtype: DType | None, device: object) -> Tensor:
     return randn(tuple(shape), dtype=dtype, device=device)
 
 
@@ -169,7 +170,7 @@ def nan_like(value: Tensor) -> Tensor:
     return ops.full(tuple(value.shape), float("nan"), dtype=value.dtype)
 
 
-def enumerated(values: Tensor, batch_shape: Any, expand: bool) -> Tensor:
+def enumerated(values: Tensor, batch_shape: Sequence[int], expand: bool) -> Tensor:
     """Values along a first dim, before those of a batch: for each distribution, or of size 1."""
     values = ops.reshape(values, (-1, *(1 for _ in batch_shape)))
     return ops.expand(values, (-1, *batch_shape)) if expand else values

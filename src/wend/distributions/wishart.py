@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from wend._engine.base.dtypes import finfo
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._frontend import linalg
@@ -53,7 +55,7 @@ class Wishart(OfShape, ExponentialFamily):
 
     def __init__(
         self,
-        df: Any,
+        df: Operand,
         covariance_matrix: Tensor | None = None,
         precision_matrix: Tensor | None = None,
         scale_tril: Tensor | None = None,
@@ -102,7 +104,9 @@ class Wishart(OfShape, ExponentialFamily):
         product = ops.unsqueeze(diagonal, -1) * ops.unsqueeze(diagonal, -2)
         return self._df * (ops.square(matrix) + product)
 
-    def rsample(self, sample_shape: Any = (), max_try_correction: Any = None) -> Tensor:
+    def rsample(
+        self, sample_shape: Sequence[int] = (), max_try_correction: int | None = None
+    ) -> Tensor:
         shape = self._extended_shape(sample_shape)
         n = self._event_shape[-1]
         lower = arange(n, dtype=self.df.dtype)
@@ -162,7 +166,7 @@ class LKJCholesky(Distribution):
     support = constraints.corr_cholesky
 
     def __init__(
-        self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None
+        self, dim: int, concentration: Operand = 1.0, validate_args: bool | None = None
     ) -> None:
         if dim < 2:
             raise ArgumentError(
@@ -182,7 +186,7 @@ class LKJCholesky(Distribution):
         "concentration _beta",
     )
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             shape = self._extended_shape(sample_shape)
             share = ops.unsqueeze(self._beta.sample(sample_shape), -1)

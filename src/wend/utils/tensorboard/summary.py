@@ -139,7 +139,8 @@ def histogram(
 
 
 def histogram_raw(
-    name: str, min: SupportsFloat, max: SupportsFloat, num: SupportsFloat, sum: SupportsFloat, sum_squares: SupportsFloat, bucket_limits: Iterable[SupportsFloat],
+    name: str, min: SupportsFloat, max: SupportsFloat, num: SupportsFloat, sum: SupportsFloat,
+    sum_squares: SupportsFloat, bucket_limits: Iterable[SupportsFloat],
     bucket_counts: Iterable[SupportsFloat],
 ) -> Message:  # fmt: skip
     """A histogram whose bins have been counted already."""

@@ -207,7 +207,8 @@ class SummaryWriter:
         return self.log_dir
 
     def add_scalar(
-        self, tag: str, scalar_value: Data, global_step: SupportsInt | None = None, walltime: float | None = None,
+        self, tag: str, scalar_value: Data, global_step: SupportsInt | None = None,
+        walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
         """Add a number: see `summary.scalar`."""
@@ -217,7 +218,8 @@ class SummaryWriter:
         self._add(message, global_step, walltime)
 
     def add_scalars(
-        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: SupportsInt | None = None,
+        self, main_tag: str, tag_scalar_dict: dict[str, Any],
+        global_step: SupportsInt | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add several numbers to one chart: each has a folder and a file of its own."""
@@ -242,7 +244,8 @@ class SummaryWriter:
         self._add(summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_histogram(
-        self, tag: str, values: Data, global_step: SupportsInt | None = None, bins: str | int | Sequence[float] = "tensorflow",
+        self, tag: str, values: Data, global_step: SupportsInt | None = None,
+        bins: str | int | Sequence[float] = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
         """Add a histogram: see `summary.histogram`.  bins: "tensorflow" grow by a tenth each"""
@@ -250,8 +253,10 @@ class SummaryWriter:
         self._add(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
     def add_histogram_raw(
-        self, tag: str, min: SupportsFloat, max: SupportsFloat, num: SupportsFloat, sum: SupportsFloat, sum_squares: SupportsFloat,
-        bucket_limits: Sequence[SupportsFloat], bucket_counts: Sequence[SupportsFloat], global_step: SupportsInt | None = None,
+        self, tag: str, min: SupportsFloat, max: SupportsFloat, num: SupportsFloat,
+        sum: SupportsFloat, sum_squares: SupportsFloat,
+        bucket_limits: Sequence[SupportsFloat], bucket_counts: Sequence[SupportsFloat],
+        global_step: SupportsInt | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a histogram whose bins have been counted already.
@@ -269,7 +274,8 @@ class SummaryWriter:
         self._add(message, global_step, walltime)
 
     def add_image(
-        self, tag: str, img_tensor: Data, global_step: SupportsInt | None = None, walltime: float | None = None,
+        self, tag: str, img_tensor: Data, global_step: SupportsInt | None = None,
+        walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:  # fmt: skip
         """Add a picture: see `summary.image`."""
@@ -277,7 +283,8 @@ class SummaryWriter:
         self._add(message, global_step, walltime)
 
     def add_images(
-        self, tag: str, img_tensor: Data, global_step: SupportsInt | None = None, walltime: float | None = None,
+        self, tag: str, img_tensor: Data, global_step: SupportsInt | None = None,
+        walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:  # fmt: skip
         """Add pictures side by side."""
@@ -314,7 +321,8 @@ class SummaryWriter:
         self._add(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
-        self, tag: str, snd_tensor: Data, global_step: SupportsInt | None = None, sample_rate: int = 44100,
+        self, tag: str, snd_tensor: Data, global_step: SupportsInt | None = None,
+        sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a sound: see `summary.audio`."""
@@ -354,7 +362,8 @@ class SummaryWriter:
         self._get_file_writer().add_graph((summary.graph(op_graph), None))
 
     def add_embedding(
-        self, mat: Data, metadata: Sequence[Any] | None = None, label_img: Data | None = None, global_step: SupportsInt | None = None,
+        self, mat: Data, metadata: Sequence[Any] | None = None, label_img: Data | None = None,
+        global_step: SupportsInt | None = None,
         tag: str = "default", metadata_header: list[str] | None = None,
     ) -> None:  # fmt: skip
         """Add vectors (N, D) for the projector.
@@ -392,7 +401,8 @@ class SummaryWriter:
     def add_pr_curve_raw(
         self, tag: str, true_positive_counts: Data, false_positive_counts: Data,
         true_negative_counts: Data, false_negative_counts: Data, precision: Data, recall: Data,
-        global_step: SupportsInt | None = None, num_thresholds: int = 127, weights: Data | None = None,
+        global_step: SupportsInt | None = None, num_thresholds: int = 127,
+        weights: Data | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a curve whose points have been counted already."""
@@ -424,7 +434,8 @@ class SummaryWriter:
 
     def add_mesh(
         self, tag: str, vertices: Data, colors: Data | None = None, faces: Data | None = None,
-        config_dict: dict[str, Any] | None = None, global_step: SupportsInt | None = None, walltime: float | None = None,
+        config_dict: dict[str, Any] | None = None, global_step: SupportsInt | None = None,
+        walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add points in space: see `summary.mesh`."""
         message = summary.mesh(tag, vertices, colors, faces, config_dict)
