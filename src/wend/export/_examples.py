@@ -33,7 +33,7 @@ class ShapesCollection:
         self._shapes: dict[int, Any] = {}
         self._held: list[Any] = []  # ids stay taken
 
-    def __setitem__(self, t: Tensor, shape: Any) -> None:
+    def __setitem__(self, t: Tensor, shape: object) -> None:
         if not isinstance(t, Tensor):
             raise AssertionError(f"ShapesCollection: a key is a tensor, not {type(t).__name__}")
         known = self._shapes.get(id(t))

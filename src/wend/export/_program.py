@@ -205,7 +205,7 @@ class ProgramModule(Module):
             owner.register_buffer(last, tensor, persistent=kind == "buffer")
         self._places[number] = (owner, last)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """The result of the function."""
         program = self._exported.program
         leaves, structure = tree.flatten((args, kwargs))

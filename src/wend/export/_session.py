@@ -92,7 +92,7 @@ class Session:
             self._refuse_names(feeds)
         return self._run(inputs, outputs)
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: object, **named: object) -> Any:
         """The function's result, given arguments, or inputs by name."""
         if self._plain and not named and len(args) == len(self._inputs):
             return self._run(args, None)
@@ -118,7 +118,7 @@ class Session:
             )
         return [by_name[name] for name in outputs]
 
-    def _value(self, k: int, x: Any) -> Value:
+    def _value(self, k: int, x: object) -> Value:
         """The value of a fed tensor or array."""
         try:
             return fed_value(x)
@@ -262,7 +262,7 @@ class Session:
 
 def session(
     fn: Callable[..., Any] | ExportedProgram,
-    *example_inputs: Any,
+    *example_inputs: object,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     dynamic_shapes: Any = None,

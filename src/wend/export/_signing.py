@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from wend._engine.transforms.exploring.program import Apply, Give, StaticGraph, number_category
 from wend.export._dims import Dim
 from wend.export.graph_signature import (
-    Argument,
+    ArgumentSpec,
     ConstantArgument,
     ExportGraphSignature,
     InputKind,
@@ -141,7 +141,7 @@ def _user_inputs(
         words = [f"args_{k}" for k in range(total)]
     specs, tensors = [], iter(program.inputs)
     for k, word in enumerate(words):
-        arg: Argument
+        arg: ArgumentSpec
         if k in program.constants:
             arg = ConstantArgument(word, program.constants[k])
         else:
@@ -166,7 +166,7 @@ def _outputs(
         word = names.get(value, "") if value is not None else ""
         specs.append(OutputSpec(kind, TensorArgument(word or f"new_{names[target]}"), name))
     for tag, x in end.leaves:
-        arg: Argument
+        arg: ArgumentSpec
         if tag == "constant":
             arg = ConstantArgument("", x)
         elif tag == "number":

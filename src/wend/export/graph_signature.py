@@ -70,7 +70,7 @@ class ConstantArgument:
 
 
 #: Inputs and outputs.
-Argument: TypeAlias = (
+ArgumentSpec: TypeAlias = (
     TensorArgument
     | SymIntArgument
     | SymFloatArgument
@@ -115,7 +115,7 @@ class InputSpec:
     holds the buffer."""
 
     kind: InputKind
-    arg: Argument
+    arg: ArgumentSpec
     target: str | None
     persistent: bool | None = None
 
@@ -133,7 +133,7 @@ class OutputSpec:
     """An output: kind, value, and the name of the tensor that the program writes to."""
 
     kind: OutputKind
-    arg: Argument
+    arg: ArgumentSpec
     target: str | None
 
     def __str__(self) -> str:

@@ -76,7 +76,7 @@ class Interpreter:
 
     def run(
         self,
-        *args: Any,
+        *args: object,
         initial_env: dict[Node, Any] | None = None,
         enable_io_processing: bool = True,
     ) -> Any:

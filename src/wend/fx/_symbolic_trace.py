@@ -296,10 +296,10 @@ class Tracer:
             before.append((space, name, original))
             space[name] = self._recording(real)
         tracer = self
-        plain: Any = Module.__call__
+        plain: Callable[..., Any] = Module.__call__
 
-        def call(module: Module, *args: Any, **kwargs: Any) -> Any:
-            def forward(*args: Any, **kwargs: Any) -> Any:
+        def call(module: Module, *args: object, **kwargs: object) -> Any:
+            def forward(*args: object, **kwargs: object) -> Any:
                 return plain(module, *args, **kwargs)
 
             return tracer.call_module(module, forward, args, kwargs)
@@ -352,7 +352,7 @@ class Tracer:
                 yield space
 
     def _recording(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def recorded(*args: Any, **kwargs: Any) -> Any:
+        def recorded(*args: object, **kwargs: object) -> Any:
             proxies: list[Any] = []
             map_aggregate(
                 (args, kwargs), lambda x: proxies.append(x) if isinstance(x, Proxy) else None

@@ -70,7 +70,7 @@ class GraphModule(Module):
         """The graph as the text of `forward`."""
         return "\n" + self._graph.python_code("self").src
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """The result of the graph."""
         return Interpreter(self).run(*bound_arguments(self._graph, args, kwargs))
 

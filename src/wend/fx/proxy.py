@@ -76,7 +76,7 @@ class Proxy:
             raise AttributeError(name)
         return Attribute(self, name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     @classmethod
@@ -86,7 +86,7 @@ class Proxy:
         types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> Proxy:
         tracer = _tracer_of((args, kwargs or {}))
         name = getattr(func, "__name__", "")
         if name in _OPERATORS and len(args) == 2 and not kwargs:
@@ -137,7 +137,7 @@ class Attribute(Proxy):
             self._made = proxy.node
         return self._made
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Proxy:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 
@@ -157,7 +157,7 @@ def _unpacked(frame: FrameType) -> int | None:
 
 
 def _through(function: Callable[..., Any], swaps: bool = False) -> Callable[..., Any]:
-    def method(self: Proxy, *args: Any) -> Any:
+    def method(self: Proxy, *args: object) -> Proxy:
         operands = (*args, self) if swaps else (self, *args)
         return self.tracer.create_proxy("call_function", function, operands, {})
 

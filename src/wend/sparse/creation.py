@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-def _values(op: str, values: Any, dtype: DType | None, requires_grad: bool) -> Tensor:
+def _values(op: str, values: object, dtype: DType | None, requires_grad: bool) -> Tensor:
     """The values: a new handle, with the history of the given tensor."""
     elements = as_tensor(values, dtype=dtype)
     if isinstance(elements, SparseTensor):
@@ -55,7 +55,7 @@ def _values(op: str, values: Any, dtype: DType | None, requires_grad: bool) -> T
     return elements.detach().requires_grad_() if requires_grad else ops.alias(elements)  # type: ignore[no-any-return]
 
 
-def _indices(values: Any) -> Tensor:
+def _indices(values: object) -> Tensor:
     indices = as_tensor(values)
     if indices.numel() == 0 and indices.dtype.category > 1:
         return indices.to(int64)
@@ -65,9 +65,9 @@ def _indices(values: Any) -> Tensor:
 
 
 def sparse_coo_tensor(
-    indices: Any = None,
-    values: Any = None,
-    size: Any = None,
+    indices: object = None,
+    values: object = None,
+    size: Sequence[int] | None = None,
     *,
     dtype: DType | None = None,
     layout: Layout | None = None,
@@ -129,10 +129,10 @@ def sparse_coo_tensor(
 
 
 def sparse_compressed_tensor(
-    compressed_indices: Any,
-    plain_indices: Any,
-    values: Any,
-    size: Any = None,
+    compressed_indices: object,
+    plain_indices: object,
+    values: object,
+    size: Sequence[int] | None = None,
     *,
     dtype: DType | None = None,
     layout: Layout | None = None,

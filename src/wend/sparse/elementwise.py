@@ -31,7 +31,7 @@ def of_values(name: str, linear: bool = False) -> Rule:
     linear: f(a + b) = f(a) + f(b), so that equal places need not be added up before
     """
 
-    def apply(input: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
+    def apply(input: SparseTensor, *args: object, **kwargs: object) -> SparseTensor:
         x = input if linear or not isinstance(input._places, Coordinates) else input.coalesce()
         function = getattr(ops, name, None) or getattr(Tensor, name)
         return x.with_values(function(x._values_, *args, **kwargs))
@@ -42,7 +42,7 @@ def of_values(name: str, linear: bool = False) -> Rule:
 def of_compressed(name: str) -> Rule:
     """The rule of an op that fills the values of compressed layouts anew."""
 
-    def filled(input: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
+    def filled(input: SparseTensor, *args: object, **kwargs: object) -> SparseTensor:
         if isinstance(input._places, Coordinates):
             raise NotImplementedInWend(f"{name}: of sparse tensors, for compressed layouts only")
         function = getattr(ops, name, None) or getattr(random, name)
@@ -212,7 +212,7 @@ def zeros_like(
 
 def new_zeros(
     input: SparseTensor,
-    *size: Any,
+    *size: int | Sequence[int],
     dtype: DType | None = None,
     device: object = None,
     requires_grad: bool = False,

@@ -23,7 +23,7 @@ def by_coordinates(call: Call, rule: Callable[..., Any]) -> Any:
     return in_coordinates(rule, *call.args, **call.kwargs)
 
 
-def in_coordinates(rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def in_coordinates(rule: Callable[..., Any], /, *args: object, **kwargs: object) -> Any:
     """The result of a rule for coordinates, in the layout of the first compressed operand."""
     compressed: list[Any] = []
 
@@ -44,7 +44,7 @@ def in_coordinates(rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
 def densely(call: Call, rule: Callable[..., Any]) -> Any:
     """The family of rules for dense tensors: the first operand is made dense."""
 
-    def dense(A: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def dense(A: Tensor, *args: object, **kwargs: object) -> Any:
         return rule(A.to_dense(), *args, **kwargs)
 
     return dense(*call.args, **call.kwargs)

@@ -44,7 +44,7 @@ class check_sparse_tensor_invariants:
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, called inside such a block."""
 
-        def checked(*args: Any, **kwargs: Any) -> Any:
+        def checked(*args: object, **kwargs: object) -> Any:
             with type(self)(self.state):
                 return function(*args, **kwargs)
 
@@ -54,7 +54,7 @@ class check_sparse_tensor_invariants:
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
     """`gradcheck` for functions of sparse tensors: the values are varied."""
 
-    def sparse_gradcheck(func: Callable[..., Any], inputs: Any, **kwargs: Any) -> bool:
+    def sparse_gradcheck(func: Callable[..., Any], inputs: Any, **kwargs: object) -> bool:
         kwargs.pop("masked", None)
         arguments = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         flat = [x._values_ if isinstance(x, SparseTensor) else x for x in arguments]

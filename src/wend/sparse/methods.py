@@ -80,7 +80,7 @@ METHODS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def call(name: str, *args: Any, **kwargs: Any) -> Any:
+def call(name: str, *args: object, **kwargs: object) -> Any:
     """The method of that name, of a dense tensor. Raises GraphError for parts of sparse tensors."""
     if name not in METHODS:
         raise GraphError(f"{name} expected sparse tensor layout but got Strided")

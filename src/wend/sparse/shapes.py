@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from wend._engine.base.errors import GraphError, IndexOutOfRange, NotImplementedInWend, ShapeError
@@ -154,7 +154,7 @@ def movedim(input: SparseTensor, source: Any, destination: Any) -> SparseTensor:
     return permute(input, order)
 
 
-def expand(input: SparseTensor, *size: Any, implicit: bool = False) -> SparseTensor:
+def expand(input: SparseTensor, *size: int | Sequence[int], implicit: bool = False) -> SparseTensor:
     """The tensor itself, if the size is the tensor's own; other sizes are refused."""
     wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     if tuple(input.shape) != wanted:

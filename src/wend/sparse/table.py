@@ -85,7 +85,7 @@ _SHARED = frozenset(
 def _forwarded(name: str, plain: FunctionType) -> Callable[..., Any]:
     """A method that is no op: asked of the table."""
 
-    def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
+    def method(self: SparseTensor, *args: object, **kwargs: object) -> Any:
         return TABLE(plain, (self, *args), kwargs)
 
     method.__name__ = name

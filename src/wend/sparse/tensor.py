@@ -5,7 +5,7 @@ Gradients are those of the values: an op on a sparse tensor is a few recorded op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from wend._engine.base.dtypes import DType, can_cast, int64
@@ -422,7 +422,7 @@ class SparseTensor(Tensor):
         gradient: Tensor | None = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
-        inputs: Any = None,
+        inputs: Sequence[Tensor] | Tensor | None = None,
     ) -> None:
         """Gradients of the leaves, given the gradient of this tensor (dense or sparse)."""
         if gradient is not None:

@@ -49,7 +49,7 @@ class ShapeProp(Interpreter):
         result = super().run_node(n)
         metadata: list[TensorMetadata] = []
 
-        def note(x: Any) -> Any:
+        def note(x: object) -> object:
             if not isinstance(x, Tensor):
                 return x
             metadata.append(_facts(x))
@@ -61,6 +61,6 @@ class ShapeProp(Interpreter):
         n.meta["type"] = type(result)
         return result
 
-    def propagate(self, *args: Any) -> Any:
+    def propagate(self, *args: object) -> Any:
         """The graph's result; all nodes get their facts."""
         return self.run(*args)
