@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from wend._engine.base.dtypes import DType
 from wend._engine.core import _types
 from wend._engine.core._types import Program
 from wend._engine.core.graph import Graph, Node
 from wend._engine.core.op_facts import TorchCall
-from wend._engine.core.primitive import Composite
+from wend._engine.core.primitive import Composite, Primitive
 from wend._engine.core.symbolic import ARG, Expr
 
 
@@ -30,7 +31,7 @@ class Body(Composite, abstract=True):
         #: Whether each op of the graph has a batching rule, so that many bodies can run as one.
         self.batches = all(node.prim.batch is not None for node in graph.nodes)
 
-    def result_wrap(self) -> Any:  # type: ignore[override]
+    def result_wrap(self) -> type[list[Any]]:  # type: ignore[override]
         """Always a list."""
         return list
 
@@ -104,7 +105,7 @@ def _placed(expr: Expr, exprs: dict[str, tuple[int, Expr]]) -> Expr:
     return (ARG, exprs.setdefault(repr(expr), (len(exprs), expr))[0])
 
 
-def body_program(prim: Any, dtypes: Iterable[Any], rows: tuple[Any, ...]) -> Program:
+def body_program(prim: Primitive, dtypes: Iterable[Any], rows: tuple[Any, ...]) -> Program:
     """The pattern of an op of this module.
 
     dtypes: dtypes of the operands
@@ -121,7 +122,7 @@ def body_program(prim: Any, dtypes: Iterable[Any], rows: tuple[Any, ...]) -> Pro
 _TOTALS: dict[Any, Program] = {}
 
 
-def total_program(dtype: Any) -> Program:
+def total_program(dtype: DType) -> Program:
     """The pattern of a sum of several tensors of this dtype."""
     program = _TOTALS.get(dtype)
     if program is None:

@@ -9,11 +9,13 @@ Python list addressed from both ends holds all.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import CompileError
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import State
@@ -37,7 +39,7 @@ class Source(NamedTuple):
 
     name: str
     grad_name: str
-    code: Any
+    code: CodeType | None
     lasti: int
     at: int
 
@@ -120,7 +122,9 @@ class Graph:
         # of a gradient rule: the operands and results that the rule reads
         self.saved: tuple[int, ...] = ()
         self.bundle: Any = None  # the graph as an op (see `core.body`), once made
-        self.runner: Any = None  # the form in which an executor runs the graph, once made
+        self.runner: Callable[..., Any] | None = (
+            None  # the form in which an executor runs the graph, once made
+        )
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.nodes)) + f"\nreturn {self.outputs}"
@@ -149,7 +153,9 @@ class Step:
     def __init__(
         self, nodes: list[Node], inner: int, shapes: Shapes, spent: frozenset[int]
     ) -> None:
-        self.flags: Any = None  # per result whether there is a history, if a graph is created
+        self.flags: Sequence[bool] | None = (
+            None  # per result whether there is a history, if a graph is created
+        )
         self.nodes: list[Node] | None = nodes
         self.inner = inner  # temporaries in use after this step
         self.shapes = shapes
@@ -521,7 +527,7 @@ def forget(states: list[State]) -> None:
     PENDING.pop(id(states), None)
 
 
-def dtype_of(entry: Any) -> Any:
+def dtype_of(entry: tuple[Any, ...]) -> Any:
     """Element type in an entry of `Shapes`."""
     return entry[1] if len(entry) == 2 else entry[0].shapes[entry[1]][1]
 
@@ -586,7 +592,7 @@ class Expander:
         self.shapes = shapes
         self.nodes: list[Node] = []
 
-    def temporary(self, exprs: tuple[Expr, ...], dtype: Any) -> int:
+    def temporary(self, exprs: tuple[Expr, ...], dtype: DType) -> int:
         """A new temporary of the path."""
         self.inner += 1
         self.shapes[-self.inner] = (exprs, dtype)
@@ -650,7 +656,7 @@ class Expander:
 _IDENTITY: list[Any] = []
 
 
-def identity_program() -> Any:
+def identity_program() -> tuple[Primitive, Program]:
     """(primitive, program) of the identity; the pattern holds for every rank."""
     if not _IDENTITY:
         from wend._engine.base.devices import CPU
@@ -662,6 +668,6 @@ def identity_program() -> Any:
     return _IDENTITY[0], _IDENTITY[1]
 
 
-def is_primitive(prim: Any) -> bool:
+def is_primitive(prim: object) -> bool:
     """Whether this is an op (not a leaf, not a backward step)."""
     return isinstance(prim, Primitive)

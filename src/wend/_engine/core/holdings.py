@@ -5,10 +5,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wend._engine.core import _hot
 from wend._engine.core._hot import Segment
+
+if TYPE_CHECKING:
+    from wend._engine.core.graph import PathGraph
+
 
 #: How many holders are named.
 MOST = 8
@@ -16,6 +20,9 @@ MOST = 8
 #: Functions that name the tensors of an object: (class, function of the object that yields pairs of
 #: a tensor and a text). Each package adds its own when imported.
 NAMERS: list[tuple[type, Callable[[Any], Iterator[tuple[Any, str]]]]] = []
+
+#: `provenance.site_of`
+SiteOf: TypeAlias = "Callable[[SimpleNamespace, int, PathGraph], object]"
 
 
 class Holding(NamedTuple):
@@ -36,7 +43,7 @@ class Holding(NamedTuple):
         return f"{self.owner}, {self.place}" if self.place else self.owner
 
 
-def describe_holdings(site_of: Any) -> str:
+def describe_holdings(site_of: SiteOf) -> str:
     """Lines of text: the largest holders of memory, by the user's line.
 
     site_of: `provenance.site_of`
@@ -52,7 +59,7 @@ def describe_holdings(site_of: Any) -> str:
     return "\n".join(["held now:", *lines]) if lines else "nothing is held"
 
 
-def holdings(site_of: Any) -> Iterator[Holding]:
+def holdings(site_of: SiteOf) -> Iterator[Holding]:
     """All memory that tensors, and graphs for backward passes, hold: each piece once.
 
     site_of: `provenance.site_of`
@@ -66,7 +73,7 @@ def holdings(site_of: Any) -> Iterator[Holding]:
             yield Holding(owner, place, root)
 
 
-def _all_holdings(things: list[Any], site_of: Any) -> Iterator[tuple[str, str, Any]]:
+def _all_holdings(things: list[Any], site_of: SiteOf) -> Iterator[tuple[str, str, Any]]:
     """(owner, place, array); the first that names an array knows best."""
     tensors = []
     segments = []
@@ -99,7 +106,7 @@ def _all_holdings(things: list[Any], site_of: Any) -> Iterator[tuple[str, str, A
             yield "tensors without a history", "", value.buffer
 
 
-def _of_tensor(t: Any, owner: str, where: str) -> Iterator[tuple[str, str, Any]]:
+def _of_tensor(t: object, owner: str, where: str) -> Iterator[tuple[str, str, Any]]:
     value = getattr(t, "value", None)
     buffer = getattr(value, "buffer", None)
     if buffer is not None:
@@ -113,7 +120,7 @@ def root_of(array: Any) -> Any:
     return array
 
 
-def place(segment: Segment, i: int, site_of: Any) -> str:
+def place(segment: Segment, i: int, site_of: SiteOf) -> str:
     """The op and the user's line of a value of a segment."""
     path = segment.structure
     producer = path.producer.get(i)

@@ -21,13 +21,13 @@ class OpRecord:
     def __init_subclass__(cls) -> None:
         cls.defaults = {name: vars(cls)[name] for name in cls.__annotations__}
 
-    def __init__(self, **stated: Any) -> None:
+    def __init__(self, **stated: object) -> None:
         unknown = stated.keys() - self.defaults.keys()
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
         self.__dict__.update(stated, stated_=stated, known_=stated)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} of a class is not written to: {name}")
 
     @property
@@ -41,7 +41,7 @@ class OpRecord:
         result.__dict__["stated_"] = self.stated
         return result
 
-    def but(self, **changes: Any) -> Self:
+    def but(self, **changes: object) -> Self:
         """Return this record with other values for some fields, which count as stated."""
         result = type(self)(**self.__dict__["known_"] | changes)
         result.__dict__["stated_"] = self.stated | changes
@@ -86,7 +86,7 @@ class TorchCall(OpRecord):
 
     if not TYPE_CHECKING:  # type checkers make a constructor of the fields
 
-        def __init__(self, **stated: Any) -> None:
+        def __init__(self, **stated: object) -> None:
             if "names" in stated:
                 names = stated.pop("names")
                 stated = {"functions": names, "methods": names} | stated

@@ -7,16 +7,17 @@ abstract is registered under its public name; the object that users call (`wend.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import namedtuple
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, NoReturn, Self
 
 from wend._engine.base.dtypes import DEFAULT_LISTENERS, INT
 from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import OpFunction, Tensor
-from wend._engine.core._types import PrimitiveBase, Program
+from wend._engine.core._types import PrimitiveBase, Program, TensorType
 from wend._engine.core.kinds import params_of
 from wend._engine.core.op_facts import (
     FIELDS,
@@ -45,19 +46,19 @@ REGISTRY: dict[str, type[Primitive]] = {}
 class _Ops:
     """Every op by name: `ops.tanh(x)`.  For rules, which may use ops of any family."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"no op is called {name!r}")
 
 
 ops: Any = _Ops()
 
 
-def _no_gradient(self: Any, *unused: Any) -> tuple[None, ...]:
+def _no_gradient(self: object, *unused: object) -> tuple[None, ...]:
     """Marks an op as not differentiable."""
     return ()
 
 
-NO_GRADIENT: Any = _no_gradient
+NO_GRADIENT: Callable[..., Any] = _no_gradient
 
 
 class Sample:
@@ -81,7 +82,7 @@ def _snake(name: str) -> str:
 class _Params:
     """The parsed signature of an op class, parsed when first needed (imports stay quick)."""
 
-    def __get__(self, instance: Any, owner: Any) -> tuple[Param, ...]:
+    def __get__(self, instance: object, owner: type[Primitive]) -> tuple[Param, ...]:
         body = None if owner.signature else vars(owner).get("body")
         params = parse_signature(owner.signature) if body is None else params_of(body.__func__)
         owner.params = params
@@ -91,19 +92,23 @@ class _Params:
 class Rules(PrimitiveBase):
     """The rules that an op may leave out, each with what `None` means."""
 
-    vjp: Any = NO_GRADIENT  # (g, y, *params): the gradients by the operands
+    vjp: Callable[..., Any] | None = NO_GRADIENT  # (g, y, *params): the gradients by the operands
     emit: Any = None  # (builder, *params): instructions for an element, of elementwise ops
-    batch: Any = None  # (batched, size, *params): the op over a leading axis
-    by_rows: Any = None
-    put: Any = None  # (x, v): the base of a view with the view's elements replaced
-    strides: Any = None
-    reference: Any = None  # (*params): the result of NumPy arrays; None: a composite's body
-    reference_inplace: Any = None
+    batch: Callable[..., Any] | None = None  # (batched, size, *params): the op over a leading axis
+    by_rows: Callable[..., Any] | None = None
+    put: Callable[..., Any] | None = (
+        None  # (x, v): the base of a view with the view's elements replaced
+    )
+    strides: Callable[..., Any] | None = None
+    reference: Callable[..., Any] | None = (
+        None  # (*params): the result of NumPy arrays; None: a composite's body
+    )
+    reference_inplace: Callable[..., Any] | None = None
     #: (g, *params): the op as nodes of an ONNX graph, see `ops/onnx_builder.py`. A composite
     #: without a rule is written by its body; a rule that returns NotImplemented asks for the body.
-    onnx: Any = None
+    onnx: Callable[..., Any] | None = None
     #: (n, *params): the nodes that PyTorch makes of the op, if more or fewer than one
-    grad_nodes: Any = None
+    grad_nodes: Callable[..., Any] | None = None
 
 
 class Primitive(Rules):
@@ -126,7 +131,7 @@ class Primitive(Rules):
     function: ClassVar[Any] = None
     _interned: ClassVar[dict[Any, Any]]
 
-    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls.abstract = abstract
         cls.params = _Params()
@@ -164,7 +169,7 @@ class Primitive(Rules):
         self.joins_held = cls.joined is not Primitive.joined
 
     @classmethod
-    def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
+    def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Self:
         """The single instance with these attributes and this form of operands."""
         key = (form, tuple((k, exact_key(v)) for k, v in attrs.items()))
         primitive = cls._interned.get(key)
@@ -173,13 +178,13 @@ class Primitive(Rules):
         return primitive
 
     @classmethod
-    def of(cls, form: tuple[Any, ...] = ("T",), **attrs: Any) -> Any:
+    def of(cls, form: tuple[Any, ...] = ("T",), **attrs: object) -> Self:
         """The interned instance, attributes by name, defaults for those left out."""
         full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
         return cls.intern(full, form)
 
     @classmethod
-    def named(cls, grad_name: str, form: tuple[Any, ...], **attrs: Any) -> Any:
+    def named(cls, grad_name: str, form: tuple[Any, ...], **attrs: object) -> Self:
         """The op with another name for the graph node: the same op in all but this."""
         full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
         key = (grad_name, form, *full.items())
@@ -262,7 +267,7 @@ def return_type(name: str, fields: tuple[str, ...]) -> Any:
     make: Any = namedtuple
     tuple_type = RETURN_TYPES[name] = make(name, fields)
 
-    def __repr__(self: Any) -> str:
+    def __repr__(self: tuple[object, ...]) -> str:
         items = [f"{field}={value!r}" for field, value in zip(fields, self, strict=True)]
         return f"torch.return_types.{name}(\n" + ",\n".join(items) + ")"
 
@@ -270,13 +275,15 @@ def return_type(name: str, fields: tuple[str, ...]) -> Any:
     return tuple_type
 
 
-def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:
+def symbolic_spec(operand: int, type_: TensorType, guards: Guards) -> Spec:
     """The Spec of an operand whose extents are the symbols (DIM, operand, axis)."""
     shape = [SymInt((0, operand, a), hint_of(n), guards) for a, n in enumerate(type_.shape)]
     return Spec(shape, type_.dtype)
 
 
-def make_program(prim: Any, types: list[Any], outs: Any, guards: Guards) -> Program:
+def make_program(
+    prim: Primitive, types: list[Any], outs: Iterable[Spec | TensorType], guards: Guards
+) -> Program:
     """The pattern of a run of a rule: guards and the extents of the results."""
     rows = tuple([(tuple([expr_of(n) for n in out.shape]), out.dtype) for out in outs])
     tests = tuple([(*compared, outcome) for compared, outcome in guards.items.items()])
@@ -315,7 +322,7 @@ def composite(
     grad_name: str = "",
     result: Any = None,
     samples: Callable[..., Iterator[Sample]] | None = None,
-    **facts: Any,
+    **facts: object,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Make an op of a function over tensors.  Returns the op's public callable.
 
@@ -342,14 +349,16 @@ def composite(
         if samples is not None:
             members["samples"] = lambda self, rng: samples(rng)
         title = "".join(part.capitalize() for part in public.split("_"))
-        metaclass: Any = type(Composite)
+        metaclass: type[type] = type(Composite)
         cls: Any = metaclass(title, (Composite,), members)
         return cls.function
 
     return make
 
 
-def make_function(name: str, binder: Any, cls: Any, inplace: bool = False) -> OpFunction:
+def make_function(
+    name: str, binder: Binder | OverloadBinder, cls: type[Primitive], inplace: bool = False
+) -> OpFunction:
     """The C-level callable behind the public name `name`."""
     function = OpFunction(name, binder, inplace)
     function.__doc__ = cls.__doc__
@@ -357,7 +366,7 @@ def make_function(name: str, binder: Any, cls: Any, inplace: bool = False) -> Op
     return function
 
 
-def signature_of(function: Any) -> Any:
+def signature_of(function: OpFunction) -> inspect.Signature:
     """The signature that inspect.signature shows for an op."""
     binder = function.binder
     if isinstance(binder, OverloadBinder):
@@ -370,7 +379,7 @@ _hot.set_slot("signature", signature_of)
 
 def overload(
     name: str,
-    *alternatives: Any,
+    *alternatives: type[Primitive] | OpFunction,
     functions: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     inplace: bool = False,
@@ -398,7 +407,9 @@ def overload(
 PUBLIC: dict[str, Any] = {}
 
 
-def publish(function: Any, functions: tuple[str, ...], methods: tuple[str, ...]) -> None:
+def publish(
+    function: Callable[..., Any], functions: tuple[str, ...], methods: tuple[str, ...]
+) -> None:
     """Bind an op under all public function and method names."""
     for public in functions:
         if public in PUBLIC:
@@ -428,10 +439,10 @@ def _publish_inplace(cls: type[Primitive]) -> None:
                     _hot.set_operator(f"__i{operator[2:]}", twin)
 
 
-def _becoming(method: str) -> Any:
+def _becoming(method: str) -> Callable[[tuple[Any, ...], dict[str, Any]], object]:
     """How a view op works in place: nothing is written, the operand becomes the view."""
 
-    def becoming(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def becoming(positional: tuple[Any, ...], keywords: dict[str, Any]) -> object:
         view = getattr(Tensor, method)(*positional, **keywords)
         return _hot.slot("become_view")(positional[0], view, f"{method}_")
 
@@ -449,7 +460,7 @@ def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) ->
 DEFAULT_LISTENERS.append(_hot.new_epoch)
 
 
-def check_held(prim: Any, tensors: list[Any], args: list[Any] | None) -> None:
+def check_held(prim: Primitive, tensors: list[Any], args: list[Any] | None) -> None:
     """Let an op look at the indices that are computed already (slot of the core).
 
     The primitive's `checked` gets the first operand's type, the arrays of held integer operands and

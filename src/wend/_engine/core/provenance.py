@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from wend._engine.base.errors import ExecutionError, OutOfMemory, WendError
 from wend._engine.core import _hot, _modules
+from wend._engine.core._hot import State
 from wend._engine.core.holdings import describe_holdings
+
+if TYPE_CHECKING:
+    from wend._engine.core.graph import PathGraph
+
+#: The user's lines of a visit that differ from those of the path, by step: (code, instruction).
+Sites: TypeAlias = "Mapping[int, tuple[CodeType | None, int]]"
+
+
+class Visit(Protocol):
+    """A run of a path: a flush, or what is kept of one."""
+
+    @property
+    def states(self) -> Sequence[State]: ...
+    @property
+    def sites(self) -> Sites | None: ...
 
 
 class Site:
@@ -93,14 +110,14 @@ def module_path(modules: list[Any]) -> str:
     return ".".join(names)
 
 
-def step_site(states: Any, sites: Any, k: int) -> Site:
+def step_site(states: Sequence[State], sites: Sites | None, k: int) -> Site:
     """The user's line of step k of a path.  sites: those of this visit that differ, by step"""
     if sites and k in sites:
         return Site(*sites[k])
     return Site(states[k].code, states[k].lasti)
 
 
-def site_of(batch: Any, index: int, path: Any) -> Site:
+def site_of(batch: Visit, index: int, path: PathGraph) -> Site:
     """The site of the op that produced the dense value `index` (or that a temporary is part of)."""
     for k, state in enumerate(batch.states):
         last = state.first + state.n_out
@@ -110,7 +127,7 @@ def site_of(batch: Any, index: int, path: Any) -> Site:
     return Site(None, 0)
 
 
-def last_site(states: Any, sites: Any = None) -> Site | None:
+def last_site(states: Sequence[State], sites: Sites | None = None) -> Site | None:
     """The user's line of the last op of a path.  sites: those of this visit that differ"""
     for k in range(len(states) - 1, -1, -1):
         if sites and k in sites:
@@ -120,7 +137,9 @@ def last_site(states: Any, sites: Any = None) -> Site | None:
     return None
 
 
-def locate(error: BaseException, op: str, batch: Any, index: int, path: Any) -> BaseException:
+def locate(
+    error: BaseException, op: str, batch: Visit, index: int, path: PathGraph
+) -> BaseException:
     """The error of a failing op, with the user's line."""
     site = site_of(batch, index, path)
     if isinstance(error, WendError):

@@ -12,7 +12,7 @@ import inspect
 import re
 import struct
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from wend._engine.base.dtypes import DType, bool_, float64, int64
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
@@ -35,6 +35,11 @@ KEYWORD_ALIASES = {
 OPERAND_KINDS = frozenset({"tensor", "tensor?", "operand", "tensors"})
 ARG_KINDS = frozenset({"size", "size?", "sizes", "sizes?", "scalar", "scalar?"})
 
+#: What a call gives an op: (primitive, tensors, run-time args, plan of such calls or None).
+Bound: TypeAlias = tuple[Any, list[Any], list[Any], CallPlan | None]
+#: A parameter in the form of a call: a tensor, a size, a kind with a number, or no value.
+Entry: TypeAlias = str | tuple[str, int] | None
+
 
 class Param:
     """A declared parameter of an op.
@@ -44,7 +49,7 @@ class Param:
 
     __slots__ = ("default", "is_attr", "keyword_only", "kind", "name")
 
-    def __init__(self, name: str, kind: str, default: Any, keyword_only: bool) -> None:
+    def __init__(self, name: str, kind: str, default: object, keyword_only: bool) -> None:
         self.name = name
         self.kind = kind
         self.default = default
@@ -78,7 +83,7 @@ _COMMA = re.compile(r",(?![^(]*\))")
 _WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, "()": ()}
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str) -> object:
     """The value of a Python literal; words and numbers need no parser."""
     if text in _WORDS:
         return _WORDS[text]
@@ -106,7 +111,7 @@ def python_signature(params: tuple[Param, ...]) -> inspect.Signature:
     return inspect.Signature(rows)
 
 
-def exact_key(value: Any) -> Any:
+def exact_key(value: object) -> tuple[Any, ...]:
     """A key that compares exact type and bits: 1, True and 1.0 differ, 0.0 and -0.0 too."""
     if isinstance(value, tuple):
         return (tuple, *map(exact_key, value))
@@ -117,7 +122,7 @@ def exact_key(value: Any) -> Any:
     return (type(value), value)
 
 
-def _as_int(name: str, p: Param, value: Any) -> Any:
+def _as_int(name: str, p: Param, value: object) -> int | SymInt:
     if type(value) is int or isinstance(value, SymInt):
         return value
     try:
@@ -147,7 +152,7 @@ def _as_ints(name: str, p: Param, value: Any) -> tuple[Any, ...]:
         ) from None
 
 
-def _as_attr(name: str, p: Param, value: Any) -> Any:
+def _as_attr(name: str, p: Param, value: object) -> object:
     kind = p.kind
     if value is None and (kind in ("dim", "dims", "dtype") or p.default is None):
         return None
@@ -175,7 +180,7 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
     return _without_tensors(value) if isinstance(value, (list, tuple)) else value
 
 
-def _without_tensors(value: Any) -> Any:
+def _without_tensors(value: object) -> object:
     """A list or tuple that is structure, as a tuple, and its tensors of one element as numbers.
 
     A tensor that stands alone is an operand of another overload: its value must not be read.
@@ -281,7 +286,7 @@ class Binder:
 
     # -- parameters to a call ---------------------------------------------------------------
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """(primitive, tensors, run-time args, CallPlan or None) for a call.
 
         Raises ArgumentTypeError for arguments that do not fit the signature.
@@ -324,7 +329,7 @@ class Binder:
             plan = CallPlan(prim, n_raw - len(kwargs), names, tuple(slots), tuple(constants))
         return prim, tensors, call_args, plan
 
-    def _bind_operands(self, args: tuple[Any, ...]) -> Any:
+    def _bind_operands(self, args: tuple[Any, ...]) -> Bound | None:
         """As `bind`, for tensors and numbers that are operands, at least one of them a tensor.
 
         None if there is any other argument.
@@ -354,7 +359,7 @@ class Binder:
             plan = CallPlan(prim, len(args), None, tuple(slots), ())
         return prim, tensors, numbers, plan
 
-    def _operand(self, p: Param, value: Any, tensors: list[Any], args: list[Any]) -> Any:
+    def _operand(self, p: Param, value: Any, tensors: list[Any], args: list[Any]) -> Entry:
         """Append the run-time content of `value`; returns the entry in the form."""
         kind = p.kind
         if value is None:
@@ -396,7 +401,7 @@ class Binder:
         args.append(number)
         return ("N", category_of(number))
 
-    def _wrong(self, p: Param, value: Any) -> ArgumentTypeError:
+    def _wrong(self, p: Param, value: object) -> ArgumentTypeError:
         wanted = {
             "tensors": "a list or tuple of Tensors",
             "operand": "Tensor" if self.tensors_only else "Tensor or number",
@@ -408,7 +413,7 @@ class Binder:
         )
 
 
-def _as_number(value: Any) -> Any:
+def _as_number(value: object) -> Any:
     """`value` as an exact Python (or symbolic) number, or None for anything else."""
     if type(value) in (int, float, bool, complex) or isinstance(value, (SymInt, SymNumber)):
         return value
@@ -442,7 +447,12 @@ def _kept(value: Any) -> Any:
 
 
 def _slots_for(
-    p: Param, value: Any, raw: Any, entry: Any, slots: list[Any], constants: list[Any]
+    p: Param,
+    value: Any,
+    raw: int | tuple[int, ...],
+    entry: Entry,
+    slots: list[Any],
+    constants: list[Any],
 ) -> bool:
     """Describe how to read this parameter from the next call of the same form."""
     if raw == -1:
@@ -486,11 +496,11 @@ def _slots_for(
 class OverloadBinder:
     """Tries the binders of several signatures in turn; the first that fits wins."""
 
-    def __init__(self, name: str, binders: list[Any]) -> None:
+    def __init__(self, name: str, binders: list[Binder]) -> None:
         self.name = name
         self.binders = binders
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """As Binder.bind.  Raises ArgumentTypeError that lists all signatures if none fits."""
         failures = []
         for binder in self.binders:

@@ -12,8 +12,8 @@ An expression is an int, a float, or a tuple that starts with one of the opcodes
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ShapeError
 
@@ -22,16 +22,29 @@ DIM, ARG, ADD, SUB, MUL, FLOORDIV, MOD, NEG, MIN, MAX, DIV, POW = range(12)
 EQ, NE, LT, LE, GT, GE = range(20, 26)
 # fmt: on
 Expr = Any  # int | float | tuple[int, ...]
+AnyInt: TypeAlias = "int | SymInt"
 
 
 MOST_BITS = 1 << 16  # of a power of whole numbers: more are no size, and would take for ever
 
 
-def power(a: Any, b: Any) -> Any:
+def power(a: complex, b: complex) -> complex:
     """a ** b.  Raises ArgumentError for whole numbers beyond all sizes."""
     if isinstance(a, int) and isinstance(b, int) and b > 1 and a.bit_length() * b > MOST_BITS:
         raise ArgumentError(f"a size or number is to be {a} to the power of {b}")
     return a**b
+
+
+class Extents(Protocol):
+    """The extents of operands by the operand's number: a list, a dict, ..."""
+
+    def __getitem__(self, operand: int, /) -> Sequence[Any]: ...
+
+
+class Numbers(Protocol):
+    """Run-time numbers by place: a list, a dict, ..."""
+
+    def __getitem__(self, place: int, /) -> Any: ...
 
 
 class Operator(NamedTuple):
@@ -80,7 +93,7 @@ SIGNS = {
 Known = dict[int, tuple[Expr, Expr]]
 
 
-def evaluate(expr: Expr, dims: Any, args: Any) -> Any:
+def evaluate(expr: Expr, dims: Extents, args: Numbers) -> Any:
     """Value of `expr`, given dims[id][axis] and args[k].  The compiled core has its own copy."""
     if type(expr) is not tuple:
         return expr
@@ -96,17 +109,22 @@ def evaluate(expr: Expr, dims: Any, args: Any) -> Any:
     return apply_binary(op, a, b)
 
 
-def apply_binary(op: int, a: Any, b: Any) -> Any:
+def apply_binary(op: int, a: complex, b: complex) -> Any:
     """One arithmetic or comparison step of an expression."""
     return compare(op, a, b) if op >= EQ else _FUNCTIONS[op](a, b)
 
 
-def compare(op: int, a: Any, b: Any) -> bool:
+def compare(op: int, a: complex, b: complex) -> bool:
     """Outcome of the comparison `op` of two numbers."""
     return bool(_FUNCTIONS[op](a, b))
 
 
-def substitute(expr: Expr, dim_of: Any, arg_of: Any, known: Known | None = None) -> Expr:
+def substitute(
+    expr: Expr,
+    dim_of: Callable[[int, int], Expr],
+    arg_of: Callable[[int], Expr],
+    known: Known | None = None,
+) -> Expr:
     """`expr` with every DIM and ARG leaf replaced: dim_of(id, axis) and arg_of(k) give new leaves.
 
     known: replacements of shared parts, where several expressions get the same leaves. Offsets of a
@@ -198,7 +216,7 @@ class SymNumber:
         self.category = category
         self.hint = hint
 
-    def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
+    def _binary(self, op: int, other: object, swap: bool = False) -> SymNumber:
         if isinstance(other, SymNumber):
             e, c, h = other.expr, other.category, other.hint
         elif isinstance(other, SymInt):
@@ -206,7 +224,7 @@ class SymNumber:
         elif isinstance(other, (bool, int, float, complex)):
             e, c, h = other, category_of(other), other
         else:
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         a, b = (e, self.expr) if swap else (self.expr, e)
         category = max(self.category, c, 2 if op == DIV else 1)
         hint = None
@@ -219,18 +237,18 @@ class SymNumber:
         return SymNumber(make(op, a, b), category, hint)
 
     # fmt: off
-    def __add__(self, o: Any) -> Any: return self._binary(ADD, o)
-    def __radd__(self, o: Any) -> Any: return self._binary(ADD, o, True)
-    def __sub__(self, o: Any) -> Any: return self._binary(SUB, o)
-    def __rsub__(self, o: Any) -> Any: return self._binary(SUB, o, True)
-    def __mul__(self, o: Any) -> Any: return self._binary(MUL, o)
-    def __rmul__(self, o: Any) -> Any: return self._binary(MUL, o, True)
-    def __truediv__(self, o: Any) -> Any: return self._binary(DIV, o)
-    def __rtruediv__(self, o: Any) -> Any: return self._binary(DIV, o, True)
-    def __floordiv__(self, o: Any) -> Any: return self._binary(FLOORDIV, o)
-    def __rfloordiv__(self, o: Any) -> Any: return self._binary(FLOORDIV, o, True)
-    def __pow__(self, o: Any) -> Any: return self._binary(POW, o)
-    def __rpow__(self, o: Any) -> Any: return self._binary(POW, o, True)
+    def __add__(self, o: object) -> SymNumber: return self._binary(ADD, o)
+    def __radd__(self, o: object) -> SymNumber: return self._binary(ADD, o, True)
+    def __sub__(self, o: object) -> SymNumber: return self._binary(SUB, o)
+    def __rsub__(self, o: object) -> SymNumber: return self._binary(SUB, o, True)
+    def __mul__(self, o: object) -> SymNumber: return self._binary(MUL, o)
+    def __rmul__(self, o: object) -> SymNumber: return self._binary(MUL, o, True)
+    def __truediv__(self, o: object) -> SymNumber: return self._binary(DIV, o)
+    def __rtruediv__(self, o: object) -> SymNumber: return self._binary(DIV, o, True)
+    def __floordiv__(self, o: object) -> SymNumber: return self._binary(FLOORDIV, o)
+    def __rfloordiv__(self, o: object) -> SymNumber: return self._binary(FLOORDIV, o, True)
+    def __pow__(self, o: object) -> SymNumber: return self._binary(POW, o)
+    def __rpow__(self, o: object) -> SymNumber: return self._binary(POW, o, True)
     # fmt: on
     def __neg__(self) -> SymNumber:
         hint = None if self.hint is None else -self.hint
@@ -252,7 +270,7 @@ class SymNumber:
             raise ArgumentTypeError("the conjugate of a complex run-time scalar is no expression")
         return self
 
-    def _unknown(self) -> Any:
+    def _unknown(self) -> float:
         """Raises ArgumentTypeError: the answer depends on the value, which is not known yet."""
         return self.__float__()
 
@@ -272,7 +290,7 @@ class SymInt:
         self.hint = hint
         self.guards = guards
 
-    def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
+    def _binary(self, op: int, other: object, swap: bool = False) -> Any:
         if isinstance(other, SymInt):
             e, h = other.expr, other.hint
         elif isinstance(other, int):
@@ -289,24 +307,24 @@ class SymInt:
         return SymInt(expr, apply_binary(op, x, y), self.guards) if type(expr) is tuple else expr
 
     # fmt: off
-    def __add__(self, o: Any) -> Any: return self._binary(ADD, o)
-    def __radd__(self, o: Any) -> Any: return self._binary(ADD, o, True)
-    def __sub__(self, o: Any) -> Any: return self._binary(SUB, o)
-    def __rsub__(self, o: Any) -> Any: return self._binary(SUB, o, True)
-    def __mul__(self, o: Any) -> Any: return self._binary(MUL, o)
-    def __rmul__(self, o: Any) -> Any: return self._binary(MUL, o, True)
-    def __floordiv__(self, o: Any) -> Any: return self._binary(FLOORDIV, o)
-    def __rfloordiv__(self, o: Any) -> Any: return self._binary(FLOORDIV, o, True)
-    def __mod__(self, o: Any) -> Any: return self._binary(MOD, o)
-    def __rmod__(self, o: Any) -> Any: return self._binary(MOD, o, True)
-    def __truediv__(self, o: Any) -> Any: return self._binary(DIV, o)
-    def __rtruediv__(self, o: Any) -> Any: return self._binary(DIV, o, True)
-    def __pow__(self, o: Any) -> Any: return self._binary(POW, o)
-    def __neg__(self) -> Any: return SymInt((NEG, self.expr), -self.hint, self.guards)
+    def __add__(self, o: object) -> Any: return self._binary(ADD, o)
+    def __radd__(self, o: object) -> Any: return self._binary(ADD, o, True)
+    def __sub__(self, o: object) -> Any: return self._binary(SUB, o)
+    def __rsub__(self, o: object) -> Any: return self._binary(SUB, o, True)
+    def __mul__(self, o: object) -> Any: return self._binary(MUL, o)
+    def __rmul__(self, o: object) -> Any: return self._binary(MUL, o, True)
+    def __floordiv__(self, o: object) -> Any: return self._binary(FLOORDIV, o)
+    def __rfloordiv__(self, o: object) -> Any: return self._binary(FLOORDIV, o, True)
+    def __mod__(self, o: object) -> Any: return self._binary(MOD, o)
+    def __rmod__(self, o: object) -> Any: return self._binary(MOD, o, True)
+    def __truediv__(self, o: object) -> Any: return self._binary(DIV, o)
+    def __rtruediv__(self, o: object) -> Any: return self._binary(DIV, o, True)
+    def __pow__(self, o: object) -> Any: return self._binary(POW, o)
+    def __neg__(self) -> SymInt: return SymInt((NEG, self.expr), -self.hint, self.guards)
     # fmt: on
 
-    def _compare(self, op: int, other: Any) -> Any:
-        h: Any
+    def _compare(self, op: int, other: object) -> bool:
+        h: complex
         if isinstance(other, SymInt):
             if other.expr == self.expr:
                 return op in (EQ, LE, GE)
@@ -314,18 +332,18 @@ class SymInt:
         elif isinstance(other, (int, float)):
             e = h = other
         else:
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         outcome = compare(op, self.hint, h)
         self.guards.add(op, self.expr, e, outcome)
         return outcome
 
     # fmt: off
-    def __eq__(self, o: object) -> Any: return self._compare(EQ, o)
-    def __ne__(self, o: object) -> Any: return self._compare(NE, o)
-    def __lt__(self, o: Any) -> Any: return self._compare(LT, o)
-    def __le__(self, o: Any) -> Any: return self._compare(LE, o)
-    def __gt__(self, o: Any) -> Any: return self._compare(GT, o)
-    def __ge__(self, o: Any) -> Any: return self._compare(GE, o)
+    def __eq__(self, o: object) -> bool: return self._compare(EQ, o)
+    def __ne__(self, o: object) -> bool: return self._compare(NE, o)
+    def __lt__(self, o: object) -> bool: return self._compare(LT, o)
+    def __le__(self, o: object) -> bool: return self._compare(LE, o)
+    def __gt__(self, o: object) -> bool: return self._compare(GT, o)
+    def __ge__(self, o: object) -> bool: return self._compare(GE, o)
     # fmt: on
     __hash__ = None  # type: ignore[assignment]
 
@@ -365,7 +383,7 @@ class SymInt:
         return format(self.hint, spec)
 
 
-def category_of(number: Any) -> int:
+def category_of(number: object) -> int:
     """0 bool, 1 int, 2 float, 3 complex: the dtype category of a Python number."""
     if isinstance(number, bool):
         return 0
@@ -378,27 +396,27 @@ def category_of(number: Any) -> int:
     return 2
 
 
-def hint_of(value: Any) -> Any:
+def hint_of(value: object) -> Any:
     """The concrete value of a symbolic number at the time of its tracing; all else unchanged."""
     return value.hint if isinstance(value, (SymInt, SymNumber)) else value
 
 
-def expr_of(value: Any) -> Expr:
+def expr_of(value: object) -> Expr:
     """The expression of a symbolic number; plain numbers are their own expression."""
     return value.expr if isinstance(value, (SymInt, SymNumber)) else value
 
 
-def sym_min(a: Any, b: Any) -> Any:
+def sym_min(a: AnyInt, b: AnyInt) -> Any:
     """min(a, b) without a guard."""
     return _min_max(MIN, a, b)
 
 
-def sym_max(a: Any, b: Any) -> Any:
+def sym_max(a: AnyInt, b: AnyInt) -> Any:
     """max(a, b) without a guard."""
     return _min_max(MAX, a, b)
 
 
-def _min_max(op: int, a: Any, b: Any) -> Any:
+def _min_max(op: int, a: AnyInt, b: AnyInt) -> Any:
     if isinstance(a, SymInt):
         return a._binary(op, b)
     if isinstance(b, SymInt):
@@ -406,7 +424,7 @@ def _min_max(op: int, a: Any, b: Any) -> Any:
     return apply_binary(op, a, b)
 
 
-def numel(shape: Any) -> Any:
+def numel(shape: Iterable[AnyInt]) -> Any:
     """Product of the extents; an int or a SymInt."""
     n: Any = 1
     for extent in shape:
@@ -414,12 +432,12 @@ def numel(shape: Any) -> Any:
     return n
 
 
-def hints(shape: Any) -> tuple[int, ...]:
+def hints(shape: Iterable[AnyInt]) -> tuple[int, ...]:
     """The concrete extents behind a shape, for error messages."""
     return tuple(hint_of(n) for n in shape)
 
 
-def broadcast_shapes(name: str, *shapes: Any) -> tuple[Any, ...]:
+def broadcast_shapes(name: str, *shapes: Iterable[AnyInt]) -> tuple[Any, ...]:
     """The common shape of the operands of `name`, by NumPy's rule.
 
     Per dim the first matching relation is kept: same extent, then left is 1, then right is 1.

@@ -7,9 +7,10 @@ from typing import Any
 
 from wend._engine.base.collecting import CollectionPaused, CollectionSeldom
 from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Tensor
 from wend._engine.core._types import Program, TensorType
 from wend._engine.core.graph import Graph, Node, Shapes
-from wend._engine.core.primitive import Composite, make_program, ops
+from wend._engine.core.primitive import Composite, Primitive, make_program, ops
 from wend._engine.core.symbolic import (
     ARG,
     DIM,
@@ -53,7 +54,7 @@ class Recorder:
         self.hints: list[TensorType] = []  # concrete types, by id
         self.grad = True  # False while ops are recorded that gradients do not flow through
 
-    def tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Any:
+    def tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Tensor:
         """A tensor that stands for the next input, or for the next result; `hint` is its type."""
         type_ = _types.symbolic_type(shape, hint.dtype, hint.device)
         value = _hot.symbolic_value(type_, self.serial, self.n)
@@ -61,7 +62,7 @@ class Recorder:
         self.n += 1
         return _hot.wrap(value)
 
-    def id_of(self, prim: Any, tensor: Any) -> int:
+    def id_of(self, prim: object, tensor: Tensor) -> int:
         """The id of an operand.  Raises TypeError for a tensor from outside the rule."""
         value = tensor.value
         if value.serial != self.serial:
@@ -115,7 +116,7 @@ class Recorder:
             trace.symbolic = before
 
 
-def symbolic_args(prim: Any, args: Sequence[Any], guards: Guards) -> list[Any]:
+def symbolic_args(prim: Primitive, args: Sequence[Any], guards: Guards) -> list[Any]:
     """The run-time args of a call as symbols."""
     out: list[Any] = []
     for k, value in enumerate(args):
@@ -126,17 +127,17 @@ def symbolic_args(prim: Any, args: Sequence[Any], guards: Guards) -> list[Any]:
     return out
 
 
-def symbolic_shape(operand: int, type_: Any, guards: Guards) -> tuple[Any, ...]:
+def symbolic_shape(operand: int, type_: TensorType, guards: Guards) -> tuple[Any, ...]:
     """The extents of operand number `operand` as symbols."""
     return tuple([SymInt((DIM, operand, a), n, guards) for a, n in enumerate(type_.shape)])
 
 
-def flatten_outputs(result: Any) -> list[Any]:
+def flatten_outputs(result: object) -> list[Any]:
     """The tensors that a body returned."""
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-def trace_composite(prim: Any, types: list[Any], args: list[Any]) -> Program:
+def trace_composite(prim: Composite, types: list[Any], args: list[Any]) -> Program:
     """Trace the body of a composite for these operand types; the program keeps the graph."""
     guards = Guards()
     recorder = Recorder(guards)
@@ -221,7 +222,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], has_grad: tuple[bool, 
     return graph
 
 
-def conjugated(grad: Any, x: Any) -> Any:
+def conjugated(grad: Tensor | None, x: Tensor) -> Tensor | None:
     """The conjugate of a gradient for a complex operand; for a real operand the imaginary part
     is dropped anyway.
 
@@ -231,7 +232,7 @@ def conjugated(grad: Any, x: Any) -> Any:
     return grad if grad is None or not x.dtype.is_complex else ops.conj(grad)
 
 
-def align_gradients(prim: Any, grads: Any, n: int) -> list[Any]:
+def align_gradients(prim: Primitive, grads: object, n: int) -> list[Any]:
     """The result of a gradient rule, as an entry per tensor operand."""
     if not isinstance(grads, (tuple, list)):
         raise TypeError(f"{prim.name}: vjp must return a tuple")
@@ -251,7 +252,7 @@ def align_gradients(prim: Any, grads: Any, n: int) -> list[Any]:
     return flat
 
 
-def undo_broadcast(prim: Any, grad: Any, x: Any) -> Any:
+def undo_broadcast(prim: Primitive, grad: Tensor, x: Tensor) -> Tensor:
     """Sum a gradient over the dims by which its operand was broadcast; cast it back."""
     have, want = grad.shape, x.shape
     extra = len(have) - len(want)

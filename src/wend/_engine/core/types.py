@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from wend._engine.base.dtypes import DType
@@ -15,7 +16,7 @@ class Spec:
 
     __slots__ = ("dtype", "shape")
 
-    def __init__(self, shape: Any, dtype: DType) -> None:
+    def __init__(self, shape: Iterable[Any], dtype: DType) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
 

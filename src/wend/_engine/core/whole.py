@@ -8,7 +8,7 @@ from typing import Any
 
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _backward, _hot, _modules
-from wend._engine.core._hot import Trace
+from wend._engine.core._hot import Storage, Tensor, Trace, Value
 
 _WRITING, _ALONE = _modules.WriteBlock(), nullcontext()
 
@@ -77,7 +77,7 @@ def is_undone(last: tuple[Any, Any] | None) -> bool:
     return last is not None and held_by(last[0]) is not last[1]
 
 
-def held_by(handle: Any) -> Any:
+def held_by(handle: Tensor | Storage) -> Value:
     """The value of a handle or a storage."""
     return handle.data if isinstance(handle, _hot.Storage) else handle.value
 

@@ -12,7 +12,7 @@ from wend._engine.base.dtypes import bool_, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
-from wend._engine.core.primitive import ops
+from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.indexing.keys import Plan, Source, Step, Values, plan_of, read_key
@@ -259,7 +259,7 @@ def _put_back(step: Step, whole: Any, part: Any, values: Values, first: bool) ->
         index = values[step.slots[0]]
         if not first:
             return ops.select_scatter(whole, part, dim, index)
-        prim = SelectScatter.named(ASSIGNED, ("T", "T", "I"), dim=dim)
+        prim: Primitive = SelectScatter.named(ASSIGNED, ("T", "T", "I"), dim=dim)
         return _hot.record_list(prim, [whole, part], [index])
     if step.op == "slice":
         bounds = _slice_of(step, values)

@@ -235,7 +235,7 @@ def graph_runner(graph: Graph) -> Callable[[list[Any], Any, Any], list[Any]]:
     """
     if graph.runner is None:
         graph.runner = _make_graph_runner(graph)
-    return graph.runner  # type: ignore[no-any-return]
+    return graph.runner
 
 
 def _make_graph_runner(graph: Graph) -> Callable[[list[Any], Any, Any], list[Any]]:
