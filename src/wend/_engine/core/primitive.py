@@ -94,7 +94,7 @@ class Rules(PrimitiveBase):
 
     vjp: Callable[..., Any] | None = NO_GRADIENT  # (g, y, *params): the gradients by the operands
     emit: Any = None  # (builder, *params): instructions for an element, of elementwise ops
-    batch: Callable[..., Any] | None = None  # (batched, size, *params): the op over a leading axis
+    batch: Any = None  # (batched, size, *params): the op over a leading axis
     by_rows: Callable[..., Any] | None = None
     put: Callable[..., Any] | None = (
         None  # (x, v): the base of a view with the view's elements replaced

@@ -38,7 +38,7 @@ def power(a: complex, b: complex) -> complex:
 class Extents(Protocol):
     """The extents of operands by the operand's number: a list, a dict, ..."""
 
-    def __getitem__(self, operand: int, /) -> Sequence[Any]: ...
+    def __getitem__(self, operand: int, /) -> Numbers: ...
 
 
 class Numbers(Protocol):

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, Protocol
 
 from wend._engine.base import config
 from wend._engine.core import _hot
-from wend._engine.core._hot import Segment
+from wend._engine.core._hot import Segment, Value
 from wend._engine.core.primitive import ops
+from wend._engine.transforms.pass_context import PassContext
 from wend._engine.transforms.quick import pass_segment
 from wend._engine.transforms.reach import settle_ready
-from wend._engine.transforms.walk import PassContext, Walk, walk_of_segment
+from wend._engine.transforms.walk import Walk, walk_of_segment
 
 PENDING, SEGMENT = "pending ops", "segments"
 
@@ -61,7 +62,7 @@ class PendingPart(NamedTuple):
     """
 
     seeds: dict[int, Any]
-    anchor: Any
+    anchor: Value
 
 
 class SegmentPart(NamedTuple):
@@ -152,7 +153,7 @@ def _remember(walk: Walk) -> None:
     state.simple = 2 if walk.owner.retain else 1  # see backward_known in the core
 
 
-def ones_like(value: Any) -> Any:
+def ones_like(value: Value) -> Any:
     """Return a gradient of ones for a root."""
     return ops.full(tuple(value.type.shape), 1.0, dtype=value.type.dtype)
 

@@ -7,7 +7,7 @@ same for a graph.  `vmap` (see levels.py) records `Batched` ops while the user's
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
@@ -18,13 +18,14 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core._types import Program, TensorType
 from wend._engine.core.graph import Graph
 from wend._engine.core.op_facts import TorchCall
-from wend._engine.core.primitive import Composite, ops
+from wend._engine.core.primitive import Composite, Primitive, ops
 from wend._engine.core.symbolic import (
     ARG,
     DIM,
     MAX,
     MIN,
     NEG,
+    AnyInt,
     Expr,
     apply_binary,
     category_of,
@@ -45,10 +46,10 @@ class Batched(Composite, abstract=True):
     There is a class per (primitive, flags).  Operands, run-time args and form are the primitive's.
     """
 
-    prim: Any
+    prim: Primitive
     flags: Flags
 
-    def __init__(self, prim: Any, flags: Flags) -> None:
+    def __init__(self, prim: Primitive, flags: Flags) -> None:
         self.name = prim.name  # type: ignore[misc]
         self.attrs = {}
         self.prim = prim
@@ -82,7 +83,7 @@ class Batched(Composite, abstract=True):
 _BATCHED: dict[tuple[Any, Flags], Batched] = {}
 
 
-def batched(prim: Any, flags: Flags) -> Batched:
+def batched(prim: Primitive, flags: Flags) -> Batched:
     """The op `prim` over a batch axis of these operands."""
     key = (prim, flags)
     op = _BATCHED.get(key)
@@ -92,7 +93,7 @@ def batched(prim: Any, flags: Flags) -> Batched:
 
 
 def batched_rule(
-    prim: Any, flags: Flags, types: Sequence[TensorType], args: Sequence[Any]
+    prim: Primitive, flags: Flags, types: Sequence[TensorType], args: Sequence[Any]
 ) -> Graph:
     """The batching rule of an op as a graph over its (partly batched) operands.
 
@@ -107,12 +108,12 @@ def batch_size(tensors: Sequence[Any], flags: Flags) -> Any:
     return tensors[flags.index(True)].shape[0]
 
 
-def with_batch_axis(x: Any, is_batched: bool, size: Any) -> Any:
+def with_batch_axis(x: Tensor, is_batched: bool, size: AnyInt) -> Tensor:
     """x with a batch axis at dim 0, whether x came with the axis or not."""
     return x if is_batched else ops.expand_to(x, (size, *x.shape), (0,))
 
 
-def arrange_flags(prim: Any, flags: Flags) -> tuple[Any, ...]:
+def arrange_flags(prim: Primitive, flags: Flags) -> tuple[Any, ...]:
     """`flags` as a batching rule takes them: a flag per parameter that may be a tensor.
 
     A list of tensors has a list of flags; numbers and None are not batched.
@@ -159,7 +160,11 @@ def _keep_guards(program: Program, tensors: Sequence[Any], flags: Flags, args: l
 
 
 def interpret(
-    graph: Graph, tensors: Sequence[Tensor], flags: Flags, args: Sequence[Any], apply: Any = None
+    graph: Graph,
+    tensors: Sequence[Tensor],
+    flags: Flags,
+    args: Sequence[Any],
+    apply: Callable[..., tuple[list[Any], bool]] | None = None,
 ) -> list[tuple[Any, bool]]:
     """Run a body on operands of which some have a batch axis: (result, batched or not) per output.
 
@@ -202,7 +207,9 @@ def _without_gradients() -> Iterator[None]:
         recorder.grad = before
 
 
-def _apply(prim: Any, flags: Flags, tensors: list[Any], args: list[Any]) -> tuple[list[Any], bool]:
+def _apply(
+    prim: Primitive, flags: Flags, tensors: list[Any], args: list[Any]
+) -> tuple[list[Any], bool]:
     if True not in flags:
         return flatten_outputs(_hot.record_list(prim, tensors, args)), False
     rule_flags = arrange_flags(prim, flags)
@@ -249,11 +256,11 @@ class BatchedBody(Composite, abstract=True):
         self.flags = flags
         self.setup(("T",) * graph.n_inputs + kinds, False, True, True)
 
-    def result_wrap(self) -> Any:  # type: ignore[override]
+    def result_wrap(self) -> type[list[Any]]:  # type: ignore[override]
         """Always a list."""
         return list
 
-    def call_body(self, tensors: list[Any], args: list[Any]) -> Any:
+    def call_body(self, tensors: list[Any], args: list[Any]) -> list[Any]:
         """The results of the graph."""
         size = batch_size(tensors, self.flags)
         outs = interpret(self.graph, tensors, self.flags, args)

@@ -6,13 +6,15 @@ Everything here is structure: valid for all sizes, and kept on the `PathGraph`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import GraphError
 from wend._engine.core import _types
 from wend._engine.core._backward import StepPrimitive
+from wend._engine.core._types import Program
 from wend._engine.core.body import Body, Bundle, Total, total_program
 from wend._engine.core.graph import (
     Expander,
@@ -27,7 +29,7 @@ from wend._engine.core.graph import (
     place_all,
     source_of,
 )
-from wend._engine.core.primitive import ops
+from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import ARG, Expr, Known
 from wend._engine.core.symtrace import template
 from wend._engine.transforms.residuals import choose_anew
@@ -352,12 +354,12 @@ class Differentiator:
             self.gradients[i] = self._append(i, program.prim, program, tuple(parts))
         return self.gradients[i]
 
-    def _append(self, i: int, prim: Any, program: Any, parts: tuple[int, ...]) -> int:
+    def _append(self, i: int, prim: Primitive, program: Program, parts: tuple[int, ...]) -> int:
         total = self.expander.temporary(self.path.shape_of(i), self.path.dtype_of(i))
         self.expander.nodes.append(Node(prim, program, parts, (total,), (), self.create))
         return total
 
-    def run(self, rules: list[Any], spent: Any) -> None:
+    def run(self, rules: list[Any], spent: Container[int]) -> None:
         """Push gradients back through nodes, latest first.
 
         Raises GraphError where a node's saved values have been freed.
@@ -463,7 +465,7 @@ class Differentiator:
         return names
 
 
-def bundle_of(graph: Graph, program: Any, seeded: list[bool]) -> Bundle:
+def bundle_of(graph: Graph, program: Program, seeded: list[bool]) -> Bundle:
     """The gradient rule of a pattern as an op.  seeded: which results have a gradient"""
     results = [row[1] for row in program.outs]
     dtypes = [t.dtype for t in program.sample_types] + results
@@ -479,7 +481,7 @@ def bundle_of(graph: Graph, program: Any, seeded: list[bool]) -> Bundle:
 _ADD: dict[Any, Any] = {}
 
 
-def add_program(dtype: Any, rank: int) -> Any:
+def add_program(dtype: DType, rank: int) -> tuple[Primitive, Program]:
     """(primitive, program) of the sum of two tensors of the same shape, for all sizes."""
     entry = _ADD.get((dtype, rank))
     if entry is None:
@@ -573,7 +575,7 @@ def segment_step(
     part: Part,
     order: tuple[int, ...],
     create: bool,
-    spent: Any,
+    spent: Container[int],
     whole: bool = False,
 ) -> SegmentStep:
     """Differentiate a stretch of a segment.  whole: each gradient rule as a node"""

@@ -16,7 +16,8 @@ from typing import Any
 from wend._engine.base import config, defects
 from wend._engine.base.errors import DefectError, GraphError
 from wend._engine.core import _backward, _hot, _modules, _types
-from wend._engine.core._hot import Segment, Trace, Value
+from wend._engine.core._hot import Leaf, Segment, Tensor, Trace, Value
+from wend._engine.core._types import Mode
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.provenance import current_site, one_site
 from wend._engine.core.step_log import ROWS, BackwardRow
@@ -111,14 +112,14 @@ class BackwardPass:
         self.wanted = wanted
 
     def _capture(self, k: int) -> Sink:
-        def sink(g: Any) -> None:
+        def sink(g: Tensor) -> None:
             self.found[k] = g
 
         return sink
 
     # -- contributions ----------------------------------------------------------------------
 
-    def contribute(self, value: Value, g: Any) -> None:
+    def contribute(self, value: Value, g: Tensor) -> None:
         """Hand a gradient to a leaf, or to a value that an earlier segment produced."""
         leaf = value.leaf
         if leaf is not None:
@@ -134,7 +135,7 @@ class BackwardPass:
             if self.ledger is not None:
                 self.ledger.note(value, g)
 
-    def hand_on(self, value: Value, g: Any) -> None:
+    def hand_on(self, value: Value, g: Tensor) -> None:
         """Hand a gradient to a value that an earlier segment produced."""
         table = self.come_by(value.segment)
         have = table.get(value.seg_index)
@@ -243,8 +244,8 @@ class BackwardPass:
             self.found[k] = plain(g)
 
 
-def _retain(handle: Any, prior: Given) -> Sink:
-    def sink(g: Any) -> None:
+def _retain(handle: Tensor, prior: Given) -> Sink:
+    def sink(g: Tensor) -> None:
         prior.note(handle)
         add_to_grad(handle, g, True)
 
@@ -434,7 +435,7 @@ def _seeds(
     return seeds, anchor
 
 
-def accumulate_known(leaf: Any, g: Any) -> None:
+def accumulate_known(leaf: Leaf, g: Tensor) -> None:
     """Add a gradient that `backward_known` found to the leaf's present gradient."""
     trace = _hot.current_trace()
     mode = trace.mode
@@ -449,7 +450,7 @@ _hot.set_slot("accumulate", accumulate_known)
 _hot.set_slot("go_on", go_on)
 
 
-def with_grad(mode: Any, grad: bool) -> Any:
+def with_grad(mode: Mode, grad: bool) -> Mode:
     """The mode with gradients switched on or off."""
     if not grad:
         return _types.off_mode(mode)
@@ -464,5 +465,5 @@ class GradMode(_modules.ModeBlock):
     def __init__(self, on: bool) -> None:
         self.on = on
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: Mode) -> Mode:
         return with_grad(mode, self.on)

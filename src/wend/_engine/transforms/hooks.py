@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from wend._engine.base.errors import ArgumentTypeError, GraphError
@@ -36,7 +36,7 @@ class NodeHooks:
         self.before: dict[int, Any] = {}
         self.after: dict[int, Any] = {}
         self.metadata: dict[Any, Any] = {}
-        self.facade: Any = None  # weak reference
+        self.facade: Callable[[], Any] | None = None  # weak reference
 
     def __bool__(self) -> bool:
         return bool(self.before or self.after)
@@ -87,7 +87,7 @@ def node_hooks_of_leaf(leaf: Leaf) -> NodeHooks:
 # -- calling hooks --------------------------------------------------------------------------
 
 
-def plain(g: Any) -> Any:
+def plain(g: Tensor) -> Tensor:
     """A handle of its own on the value of `g`: a write to either does not reach both."""
     if made_of_parts(g) or (type(g) is not _hot.Tensor and g.is_meta):
         return g
@@ -97,7 +97,7 @@ def plain(g: Any) -> Any:
     return fresh
 
 
-def run_tensor_hooks(hooks: dict[int, Any], g: Any) -> Any:
+def run_tensor_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
     """Call tensor hooks in order; each may replace the gradient."""
     for hook in list(hooks.values()):
         changed = hook(g)
@@ -107,7 +107,7 @@ def run_tensor_hooks(hooks: dict[int, Any], g: Any) -> Any:
     return g
 
 
-def check_replacement(hook: Any, g: Any, changed: Any) -> None:
+def check_replacement(hook: object, g: Tensor, changed: object) -> None:
     """Raise ArgumentTypeError or GraphError if a hook's result cannot stand for the gradient."""
     name = getattr(hook, "__name__", type(hook).__name__)
     if not isinstance(changed, Tensor):
@@ -127,7 +127,7 @@ def check_replacement(hook: Any, g: Any, changed: Any) -> None:
         )
 
 
-def run_node_hooks(hooks: dict[int, Any], grads: tuple[Any, ...], *more: Any) -> tuple[Any, ...]:
+def run_node_hooks(hooks: dict[int, Any], grads: tuple[Any, ...], *more: object) -> tuple[Any, ...]:
     """Call hooks of a node on a tuple of gradients; each may replace the tuple."""
     for hook in list(hooks.values()):
         changed = hook(grads, *more)
@@ -165,14 +165,14 @@ def handle_of(leaf: Leaf, value: Value | None = None) -> Any:
     return handle
 
 
-def accumulate(leaf: Leaf, g: Any, create_graph: bool) -> None:
+def accumulate(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
     """Run the leaf's hooks on a gradient and add the result to `.grad` of the leaf's tensor."""
     if leaf.hooks:
         g = run_tensor_hooks(leaf.hooks, g)
     accumulate_hooked(leaf, g, create_graph)
 
 
-def accumulate_hooked(leaf: Leaf, g: Any, create_graph: bool) -> None:
+def accumulate_hooked(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
     """`accumulate` where the tensor's own hooks have run already."""
     if not leaf.requires_grad:
         return
@@ -197,18 +197,18 @@ def accumulate_hooked(leaf: Leaf, g: Any, create_graph: bool) -> None:
 MADE_OF_PARTS: list[type] = []
 
 
-def made_of_parts(g: Any) -> bool:
+def made_of_parts(g: object) -> bool:
     """Whether a gradient is no value of the core, but parts that are: a sparse tensor."""
     return type(g) is not Tensor and getattr(type(g), "made_of_parts", False)
 
 
-def sum_of(have: Any, g: Any) -> Any:
+def sum_of(have: Tensor, g: Tensor) -> Tensor:
     """A gradient and a further one; a dense one comes first, as its sum with a sparse one is
     dense."""
     return g + have if made_of_parts(have) and not made_of_parts(g) else have + g
 
 
-def _add_parts(handle: Any, have: Any, g: Any, create_graph: bool) -> bool:
+def _add_parts(handle: Tensor, have: Tensor | None, g: Tensor, create_graph: bool) -> bool:
     """`add_to_grad` where the gradient, or the present gradient `have`, is made of parts.
 
     Returns False if another thread has come in between.
@@ -219,7 +219,7 @@ def _add_parts(handle: Any, have: Any, g: Any, create_graph: bool) -> bool:
     return _backward.add_gradient(handle, have, total if create_graph else total.detach())
 
 
-def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
+def add_to_grad(handle: Tensor, g: Tensor, create_graph: bool) -> None:
     """`handle.grad += g`: the same `.grad` handle is rebound, unless a graph is being created."""
     while True:  # another thread may come in between
         have = handle._grad
@@ -258,7 +258,7 @@ class Given:
         self._before: list[tuple[Any, Any]] = []
         self._held: dict[int, tuple[Any, Any]] = {}
 
-    def note(self, handle: Any) -> None:
+    def note(self, handle: Tensor) -> None:
         """Remember `handle.grad` as it is before the pass adds to it.
 
         Both are kept: the tensor, which the pass may replace, and the data, which the pass may
@@ -284,14 +284,14 @@ _RETAINED: dict[int, Any] = {}
 _backward.set_retained(_RETAINED)
 
 
-def retain_grad(handle: Any) -> None:
+def retain_grad(handle: Tensor) -> None:
     """Let `handle.grad` be set in backward passes, whatever the handle's value is then."""
     key = id(handle)
     if not retains_grad(handle):
         _RETAINED[key] = weakref.ref(handle, lambda _: _RETAINED.pop(key, None))
 
 
-def retains_grad(handle: Any) -> bool:
+def retains_grad(handle: Tensor) -> bool:
     """Whether `retain_grad` has been called on the handle."""
     reference = _RETAINED.get(id(handle))
     return reference is not None and reference() is handle
@@ -316,7 +316,7 @@ def retained_handles() -> Iterator[Any]:
 _WRITTEN: dict[int, tuple[weakref.ref[Any], Value, Value]] = {}
 
 
-def note_written(handle: Any, value: Value, history: Value) -> None:
+def note_written(handle: Tensor, value: Value, history: Value) -> None:
     """Let gradients by a handle whose data became `value` be the gradients by `history`.
 
     Earlier readers of the handle count too; later readers hand their gradients on to `history`.
@@ -327,7 +327,7 @@ def note_written(handle: Any, value: Value, history: Value) -> None:
     _WRITTEN[key] = reference, value, history
 
 
-def differentiated(handle: Any) -> Value:
+def differentiated(handle: Tensor) -> Value:
     """The value that gradients by a handle are those of."""
     value: Value = _hot.value_of(handle)
     return _written(handle, value) if _WRITTEN else value
@@ -341,6 +341,6 @@ def forget_rewritten() -> None:
             _WRITTEN.pop(key, None)
 
 
-def _written(handle: Any, value: Value) -> Value:
+def _written(handle: Tensor, value: Value) -> Value:
     entry = _WRITTEN.get(id(handle))
     return entry[2] if entry is not None and entry[1] is value else value

@@ -17,6 +17,8 @@ from wend._engine.base.errors import GraphError
 from wend._engine.base.random_state import as_signed, philox
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor, Trace, Value
+from wend._engine.core._types import TensorType
+from wend._engine.core.primitive import Primitive
 from wend._engine.core.symbolic import hint_of
 from wend._engine.core.symtrace import flatten_outputs
 from wend._engine.transforms.batch import batched, interpret, with_batch_axis
@@ -129,7 +131,7 @@ class Level:
 
     # -- recording --------------------------------------------------------------------------
 
-    def record(self, prim: Any, tensors: list[Tensor], args: list[Any]) -> Any:
+    def record(self, prim: Primitive, tensors: list[Tensor], args: list[Any]) -> Any:
         """Record an op of the mapped function (called by the core)."""
         inner, flags = self.strip(tensors)
         if prim.facts.calls_user and True in flags:
@@ -161,7 +163,7 @@ class Level:
         return handles[0] if wrap is None else wrap(handles)
 
     def draw(
-        self, prim: Any, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
+        self, prim: Primitive, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
     ) -> tuple[list[Tensor], bool]:
         """Record an op outside of this level; a random op draws as `randomness` says."""
         if prim.facts.random:
@@ -179,7 +181,7 @@ class Level:
         return flatten_outputs(_hot.record_list(batched(prim, flags), tensors, args)), True
 
     def _draw_for_each(
-        self, prim: Any, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
+        self, prim: Primitive, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
     ) -> list[Tensor]:
         """A draw with the batch axis, from a stream of its own.
 
@@ -217,7 +219,7 @@ def behind(x: Tensor) -> Tensor:
     return value.extra if isinstance(value.error, ValueNeeded) else x
 
 
-def _flat_numbers(prim: Any, values: list[Any]) -> list[Any]:
+def _flat_numbers(prim: Primitive, values: list[Any]) -> list[Any]:
     """The run-time args among arranged parameters, in order."""
     out: list[Any] = []
     for entry, value in zip(prim.form, values, strict=True):
@@ -236,7 +238,7 @@ def _stream(seed: int, offset: int) -> int:
     return as_signed(words[0] | words[1] << 32)
 
 
-def _hint_type(x: Tensor) -> Any:
+def _hint_type(x: Tensor) -> TensorType:
     shape = tuple([hint_of(n) for n in x.shape])
     return _types.intern_type(shape, x.dtype, x.device)
 
@@ -249,7 +251,7 @@ def _as_it_is(x: Tensor) -> Tensor:
     return handle
 
 
-def _note_view(new: Tensor, source: Tensor, prim: Any, args: list[Any]) -> None:
+def _note_view(new: Tensor, source: Tensor, prim: Primitive, args: list[Any]) -> None:
     """Let writes through a view of an example reach the base (the core does so elsewhere)."""
     if not prim.is_differentiable:
         _hot.slot("attach_detached")(new, source)

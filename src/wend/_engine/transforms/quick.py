@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from wend._engine.base.errors import GraphError
 from wend._engine.core import _backward, _hot, _types
 from wend._engine.core._hot import Segment, Value
+from wend._engine.core._types import TensorType
 from wend._engine.core.graph import Expander, Graph, PathGraph, Step, alone
 from wend._engine.core.symbolic import ARG
 from wend._engine.transforms.differentiate import (
@@ -27,6 +28,7 @@ from wend._engine.transforms.differentiate import (
     still_needed,
     survey,
 )
+from wend._engine.transforms.pass_context import PassContext
 
 NOTHING: frozenset[int] = frozenset()
 
@@ -46,7 +48,7 @@ class KnownPass(NamedTuple):
     """
 
     retain: bool
-    before: Any  # `segment.spent` before the pass
+    before: frozenset[int] | None  # `segment.spent` before the pass
     order: tuple[int, ...]  # ids that gradients come from
     leaves: tuple[int, ...]  # all entries that are leaves: each must require grad
     carried: tuple[int, ...]  # those leaves whose gradients so far are operands
@@ -56,18 +58,18 @@ class KnownPass(NamedTuple):
     targets: tuple[int, ...]
     live: list[int]  # dense indices of the results
     states: list[Any]
-    after: Any  # `segment.spent` after the pass
+    after: frozenset[int] | None  # `segment.spent` after the pass
     kept: tuple[int, ...]  # saved values that are needed further
 
 
 def note_known(
-    owner: Any,
+    owner: PassContext,
     segment: Segment,
     whole: WholePass,
     order: tuple[int, ...],
     carried: tuple[int, ...],
     step: SegmentStep,
-    before: Any,
+    before: frozenset[int] | None,
 ) -> None:
     """Keep the step just recorded, if the trace holds nothing else and is on the trie."""
     trace = owner.trace
@@ -113,7 +115,9 @@ class WholePass:
         self.steps: dict[Any, SegmentStep] = {}  # by the leaves whose gradients are added to
 
 
-def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
+def pass_segment(
+    owner: PassContext, segment: Segment, seeds: dict[int, Any]
+) -> list[tuple[int, Any]]:
     """Record the backward pass of the segment; returns (id, gradient) of entries.
 
     seeds: gradients by id     owner: the `Pass`, whose totals of leaves are taken up
@@ -160,7 +164,7 @@ def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tu
 
 
 def take_step(
-    owner: Any, segment: Segment, step: SegmentStep, operands: list[Value]
+    owner: PassContext, segment: Segment, step: SegmentStep, operands: list[Value]
 ) -> list[tuple[int, Any]]:
     """Record a segment's step on gradients and saved values; returns (id, gradient) pairs."""
     trace, create = owner.trace, owner.create
@@ -242,7 +246,7 @@ def identified(segment: Segment, i: int) -> Value:
     return value
 
 
-def labelled(identity: Value, type_: Any, buffer: Any) -> Value:
+def labelled(identity: Value, type_: TensorType, buffer: Any) -> Value:
     """Saved data of an input, with the input's gradient identity."""
     value: Value = _hot.held(type_, buffer)
     value.leaf = identity.leaf
@@ -252,7 +256,7 @@ def labelled(identity: Value, type_: Any, buffer: Any) -> Value:
     return value
 
 
-def type_of(segment: Segment, i: int) -> Any:
+def type_of(segment: Segment, i: int) -> TensorType:
     """The type of a temporary of a segment."""
     path: PathGraph = segment.structure
     shape = tuple([_types.evaluate(e, segment.types, segment.args) for e in path.shape_of(i)])

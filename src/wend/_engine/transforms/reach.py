@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from wend._engine.core._hot import Segment, Trace, Value
 from wend._engine.core.graph import PathGraph
 from wend._engine.transforms.differentiate import END, entries_met, survey
 from wend._engine.transforms.hooks import has_hooks
+from wend._engine.transforms.pass_context import PassContext, WalkContext
 from wend._engine.transforms.quick import differentiable_leaves
 
 
@@ -20,7 +21,7 @@ class Reach:
 
     def __init__(
         self,
-        walk: Any,
+        walk: WalkContext | None,
         seeds: tuple[int, ...],
         segments: list[tuple[Segment, set[int]]],
         floor: float,
@@ -38,7 +39,11 @@ class Reach:
             self._look(segment, segment.structure, segment.inputs.__getitem__, tuple(sorted(ids)))
 
     def _look(
-        self, segment: Segment | None, path: PathGraph, value_at: Any, ids: tuple[int, ...]
+        self,
+        segment: Segment | None,
+        path: PathGraph,
+        value_at: Callable[[int], Value],
+        ids: tuple[int, ...],
     ) -> None:
         number = len(self.rows)
         self.rows.append((segment, path, ids))
@@ -53,7 +58,7 @@ class Reach:
                 entry[1].add(value.seg_index)
 
 
-def useful_entries(owner: Any, reach: Reach) -> dict[int, set[int]]:
+def useful_entries(owner: PassContext, reach: Reach) -> dict[int, set[int]]:
     """Per region (id of the segment, 0 for the trace) the ids that lead to a wanted input."""
     useful: dict[int, set[int]] = {}
     trace = owner.trace
@@ -83,7 +88,11 @@ def id_in(value: Value, trace: Trace, segment: Segment | None) -> int | None:
 
 
 def settle_ready(
-    owner: Any, path: PathGraph, value_at: Any, segment: Segment | None, low: int
+    owner: PassContext,
+    path: PathGraph,
+    value_at: Callable[[int], Value],
+    segment: Segment | None,
+    low: int,
 ) -> None:
     """Settle leaves with hooks that nothing before `low` uses, so that these run in order."""
     if not owner.hooks:

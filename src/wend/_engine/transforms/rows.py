@@ -10,11 +10,13 @@ from typing import Any
 
 from wend._engine.base.errors import WendError
 from wend._engine.core import _types
+from wend._engine.core._types import Program, TensorType
+from wend._engine.core.primitive import Primitive
 
 Flags = tuple[bool, ...]
 
 
-def row_wise(prim: Any, types: Sequence[Any], rows: Flags, args: list[Any]) -> bool:
+def row_wise(prim: Primitive, types: Sequence[Any], rows: Flags, args: list[Any]) -> bool:
     """Whether each row (dim 0) of the flagged operands gives a row of the results by itself.
 
     types, args: of one call
@@ -42,13 +44,13 @@ def row_wise(prim: Any, types: Sequence[Any], rows: Flags, args: list[Any]) -> b
     return all(i is not None and flags[i] for i in graph.outputs)
 
 
-def with_rows(type_: Any, n: int) -> Any:
+def with_rows(type_: TensorType, n: int) -> TensorType:
     """A type with another number of rows."""
     return _types.intern_type((n, *type_.dims[1:]), type_.dtype, type_.device)
 
 
 def holds_for(
-    prim: Any, types: Sequence[Any], rows: Flags, args: list[Any], n: int, outs: Sequence[Any]
+    prim: Primitive, types: Sequence[Any], rows: Flags, args: list[Any], n: int, outs: Sequence[Any]
 ) -> bool:
     """Whether the op takes n rows as well, with the results `outs` alike but for that number.
 
@@ -68,21 +70,21 @@ def holds_for(
     )
 
 
-def is_heavy(prim: Any, program: Any) -> bool:
+def is_heavy(prim: Primitive, program: Program) -> bool:
     """Whether an op, or any op of its body, is worth a kernel of its own."""
     if not prim.is_composite:
         return bool(prim.schedule.heavy)
     return any(node.prim.schedule.heavy for node in program.graph.nodes)
 
 
-def is_smooth(prim: Any, program: Any) -> bool:
+def is_smooth(prim: Primitive, program: Program) -> bool:
     """Whether derivatives at finite operands are finite, so that a gradient of 0 stays 0."""
     if not prim.is_composite:
         return bool(prim.facts.smooth)
     return all(node.prim.facts.smooth for node in program.graph.nodes)
 
 
-def batches(prim: Any, program: Any) -> bool:
+def batches(prim: Primitive, program: Program) -> bool:
     """Whether an op has batching rules all through."""
     prims = [node.prim for node in program.graph.nodes] if prim.is_composite else [prim]
     return not any(p.facts.random or p.facts.calls_user or p.batch is None for p in prims)

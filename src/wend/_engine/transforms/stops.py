@@ -19,6 +19,7 @@ from wend._engine.transforms.hooks import (
     run_node_hooks,
     run_tensor_hooks,
 )
+from wend._engine.transforms.pass_context import WalkContext
 
 Seeds = dict[int, Any]
 Pairs = list[tuple[int, Any]]
@@ -34,7 +35,7 @@ class TensorStop:
         self.i = i
         self.extra = extra
 
-    def visit(self, walk: Any, seeds: Seeds) -> int:
+    def visit(self, walk: WalkContext, seeds: Seeds) -> int:
         """Call the hooks; returns the position from which the walk goes on."""
         i = self.i
         if i in seeds and self.extra is not None and self.extra.hooks:
@@ -61,7 +62,7 @@ class NodeStop:
         self.node = node
         self.function = function
 
-    def visit(self, walk: Any, seeds: Seeds) -> int:
+    def visit(self, walk: WalkContext, seeds: Seeds) -> int:
         """Pass the op; returns the position from which the walk goes on."""
         gradients = [walk.explicit(o, seeds.pop(o)) if o in seeds else None for o in self.outputs]
         if all(g is None for g in gradients):
@@ -78,14 +79,14 @@ class NodeStop:
             walk.deliver(t, g, seeds, self.low)
         return self.low
 
-    def _through(self, walk: Any, gradients: list[Any]) -> Pairs:
+    def _through(self, walk: WalkContext, gradients: list[Any]) -> Pairs:
         if self.function is not None:
             return self._call(walk, gradients)
         mine = {o: g for o, g in zip(self.outputs, gradients) if g is not None}
         order = tuple(sorted(mine))
-        return walk.step(order, mine, self.at, self.low)  # type: ignore[no-any-return]
+        return walk.step(order, mine, self.at, self.low)
 
-    def _call(self, walk: Any, gradients: list[Any]) -> Pairs:
+    def _call(self, walk: WalkContext, gradients: list[Any]) -> Pairs:
         """Let the user's function turn gradients of the results into gradients of the inputs."""
         assert self.function is not None
         for o, g in zip(self.outputs, gradients):
@@ -102,7 +103,7 @@ class NodeStop:
         active = walk.survey.active
         return [(i, g) for i, g in zip(inputs, grads) if g is not None and i in active]
 
-    def _after(self, walk: Any, pairs: Pairs, gradients: list[Any]) -> Pairs:
+    def _after(self, walk: WalkContext, pairs: Pairs, gradients: list[Any]) -> Pairs:
         """Run hooks that see, and may replace, the gradients that the op hands to inputs."""
         assert self.node is not None
         sums: dict[int, Any] = {}
@@ -115,7 +116,7 @@ class NodeStop:
         rest = list(sums.items())
         return [(i, g) for i, g in zip(operands, grads) if g is not None] + rest
 
-    def _operands(self, walk: Any) -> list[int]:
+    def _operands(self, walk: WalkContext) -> list[int]:
         path = walk.path
         node_outputs = {o for node in path.nodes[self.low : self.at] for o in node.outputs}
         out: list[int] = []
@@ -127,7 +128,7 @@ class NodeStop:
         return sorted(out, key=lambda i: (i < 0, abs(i)))
 
 
-def stops_of(walk: Any) -> list[Any]:
+def stops_of(walk: WalkContext) -> list[Any]:
     """Where the walk must stop, latest first."""
     stops: list[Any] = []
     path = walk.path

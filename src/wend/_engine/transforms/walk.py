@@ -6,18 +6,21 @@ in the segment made by that flush.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import GraphError
 from wend._engine.core import _backward, _hot, _types
 from wend._engine.core._backward import StepPrimitive
-from wend._engine.core._hot import Segment, State, Trace, Value
+from wend._engine.core._hot import Segment, State, Tensor, Trace, Value
 from wend._engine.core._select import is_compiled
+from wend._engine.core._types import Program, TensorType
 from wend._engine.core.graph import Expander, Node, PathGraph, Step, alone, path_at
-from wend._engine.core.primitive import ops
+from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.whole import one_at_a_time
 from wend._engine.transforms.differentiate import (
     END,
@@ -32,6 +35,7 @@ from wend._engine.transforms.differentiate import (
     survey,
 )
 from wend._engine.transforms.hooks import Extra
+from wend._engine.transforms.pass_context import PassContext
 from wend._engine.transforms.quick import (
     NOTHING,
     cut,
@@ -43,41 +47,6 @@ from wend._engine.transforms.quick import (
 from wend._engine.transforms.reach import id_in, settle_ready
 from wend._engine.transforms.stops import stops_of
 
-
-class PassContext(Protocol):
-    """The backward pass that a walk belongs to, as far as the walk needs to know."""
-
-    trace: Trace
-    retain: bool
-    create: bool
-    capture: bool
-    hooks: bool
-    anomaly: bool
-    inputs: Any
-    wanted: dict[int, list[int]] | None
-    sinks: list[Any]
-    useful: dict[int, set[int]] | None
-    totals: dict[int, list[Any]]
-    pending: dict[int, dict[int, Any]]
-    segments: dict[int, Segment]
-    heap: list[int]
-
-    def path_here(self) -> PathGraph:
-        """The graph of the pending trace."""
-
-    def contribute(self, value: Value, g: Any) -> None:
-        """Hand a gradient to a leaf, or to a value that an earlier segment produced."""
-
-    def settle(self, key: int) -> None:
-        """The gradient of a leaf is complete."""
-
-    def last_use(self, key: int) -> int:
-        """Number of the last region that the leaf with this id() gets gradients from."""
-
-    def number_of(self, segment: Segment | None) -> int:
-        """Number of a region, in the order of the walk."""
-
-
 _STEPS: dict[Any, StepPrimitive] = {}
 
 #: In the uncompiled core each step waits for a turn, and other threads may flush the trace
@@ -85,7 +54,7 @@ _STEPS: dict[Any, StepPrimitive] = {}
 _TAKES_TURNS = not is_compiled(_hot)
 
 
-def step_primitive(key: Any, differentiable: bool) -> StepPrimitive:
+def step_primitive(key: object, differentiable: bool) -> StepPrimitive:
     """The interned step with this key."""
     full = (key, differentiable)
     step = _STEPS.get(full)
@@ -194,7 +163,7 @@ class Walk:
             for t, g in self.step(order, mine, high, low):
                 self.deliver(t, g, seeds, low)
 
-    def deliver(self, t: int, g: Any, seeds: dict[int, Any], low: int) -> None:
+    def deliver(self, t: int, g: Tensor, seeds: dict[int, Any], low: int) -> None:
         """Hand over the gradient of a target."""
         at = self.path.position(t)
         if at < 0:
@@ -235,7 +204,7 @@ class Walk:
             if g is not None and _hot.value_of(g).trace is not self.trace:
                 _hot.ensure(_hot.value_of(g))
 
-    def explicit(self, i: int, g: Any) -> Any:
+    def explicit(self, i: int, g: Tensor | None) -> Any:
         """A seed as a tensor."""
         if g is not None:
             return g
@@ -320,7 +289,7 @@ class Walk:
         value: Value = _hot.held(type_, buffer)
         return value
 
-    def tensor_of(self, i: int, data: Value) -> Any:
+    def tensor_of(self, i: int, data: Value) -> Tensor:
         """The value `i` of the region, equal to `data`, with the gradient identity."""
         if self.segment is None:
             return _hot.wrap(self.trace.values[i])
@@ -328,7 +297,7 @@ class Walk:
             return _hot.wrap(data)
         return _hot.wrap(_hot.held_in_segment(data.type, _hot.ensure(data), self.segment, i))
 
-    def type_of(self, i: int) -> Any:
+    def type_of(self, i: int) -> TensorType:
         """The type of a temporary of the pending trace, for the sizes at hand."""
         types = [v.type for v in self.trace.values]
         shape = tuple([_types.evaluate(e, types, self.trace.args) for e in self.path.shape_of(i)])
@@ -410,7 +379,7 @@ def _ones(expander: Expander, path: PathGraph, i: int) -> int:
 _FILL: dict[Any, Any] = {}
 
 
-def fill_program(dtype: Any, rank: int) -> Any:
+def fill_program(dtype: DType, rank: int) -> tuple[Primitive, Program]:
     """(primitive, program) of a tensor like another, filled with a number."""
     entry = _FILL.get((dtype, rank))
     if entry is None:
@@ -422,7 +391,9 @@ def fill_program(dtype: Any, rank: int) -> Any:
     return entry
 
 
-def usable_entries(path: PathGraph, seeds: tuple[int, ...], value_at: Any) -> list[int]:
+def usable_entries(
+    path: PathGraph, seeds: tuple[int, ...], value_at: Callable[[int], Value]
+) -> list[int]:
     """Entries behind the seeds that require grad still; leaves are asked in each pass."""
     out = []
     for i, role in entries_met(path, seeds):

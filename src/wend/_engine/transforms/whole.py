@@ -111,7 +111,7 @@ def whole(program: Program, grad: bool) -> Bundle | None:
 
     grad: whether to hand out the values that a backward pass reads
     """
-    key: Any = ("whole", grad)
+    key: tuple[str, bool] = ("whole", grad)
     if key not in program.templates:
         program.templates[key] = _make(program, grad) if runs_whole(program.graph) else None
     return program.templates[key]  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ _PLAIN = (int, float, complex, str, bytes, bool)
 _NO_OBJECTS = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, Tensor)
 
 
-def objects_of(function: Any, arguments: list[Any]) -> list[Any]:
+def objects_of(function: object, arguments: list[Any]) -> list[Any]:
     """The objects whose attributes a function can reach without a call of other code.
 
     These are its own object, what closures, partial functions and globals name, the arguments, and
@@ -66,7 +66,7 @@ def _named_by(function: Any) -> Iterator[Any]:
     yield from [names[n] for n in function.__code__.co_names if n in names]
 
 
-def _has_state(x: Any) -> bool:
+def _has_state(x: object) -> bool:
     """Whether an object is an instance with attributes, which are not those of a library."""
     if isinstance(x, _NO_OBJECTS) or not isinstance(getattr(x, "__dict__", None), dict):
         return False
@@ -80,7 +80,7 @@ class ChangedAttribute(NamedTuple):
     value: a number, text or truth that the call has set; None for a tensor or a container
     """
 
-    holder: Any
+    holder: object
     name: str
     value: Any
 
@@ -155,7 +155,7 @@ def _is_state_of(now: Any, before: Any, was_read: Callable[[Tensor], bool]) -> b
     return any(a is not b and _is_state(b, a, was_read) for a, b in zip(now, before, strict=False))
 
 
-def _is_state(old: Any, new: Any, was_read: Callable[[Tensor], bool]) -> bool:
+def _is_state(old: object, new: object, was_read: Callable[[Tensor], bool]) -> bool:
     """Whether an attribute that a call has set is state from call to call."""
     if isinstance(old, Tensor):
         return was_read(old)

@@ -142,7 +142,7 @@ def _counts(makers: dict[int, Any], p: int, first: int, last: int) -> bool:
     return start.expr == 0 and step.expr in ((ADD, (ARG, p), 1), (ADD, 1, (ARG, p)))
 
 
-def _item(makers: dict[int, Any], p: int, join: Any, uses: Counter[int]) -> int | None:
+def _item(makers: dict[int, Any], p: int, join: object, uses: Counter[int]) -> int | None:
     """The item that a turn appends to the list p; None if p is no list, or read otherwise."""
     if not isinstance(join, Apply) or join.prim.name != "cat" or join.prim.dim != 0:
         return None

@@ -17,7 +17,7 @@ from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.symbolic import SymInt, SymNumber
 
-_MISSING: Any = object()
+_MISSING: object = object()
 
 
 class _Kind(type):
@@ -25,10 +25,10 @@ class _Kind(type):
 
     stands_for: type
 
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, cls.stands_for)
 
-    def __subclasscheck__(cls, kind: Any) -> bool:
+    def __subclasscheck__(cls, kind: type) -> bool:
         return issubclass(kind, cls.stands_for)
 
     def __eq__(cls, other: object) -> bool:

@@ -12,6 +12,7 @@ import functools
 import sys
 import types
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from wend._engine.core.symbolic import ARG, SymInt, SymNumber, expr_of, hint_of
@@ -21,7 +22,7 @@ _ENDS = ("STORE_", "POP_TOP", "RETURN_", "FOR_ITER", "RESUME", "DELETE_")
 Name = tuple[types.CodeType, str]
 
 
-def is_counter(frame: Any, name: str, x: Any) -> bool:
+def is_counter(frame: FrameType, name: str, x: object) -> bool:
     """Whether a name with this value may become a number of the graph.
 
     The name of a `for` tells how far Python's own iterator is, which snapshots cannot see.
@@ -112,14 +113,14 @@ class NumbersInNames:
         return bool(new)
 
 
-def _set_local(frame: Any, name: str, value: Any) -> None:
+def _set_local(frame: FrameType, name: str, value: object) -> None:
     """Change a name of a function that is running."""
     frame.f_locals[name] = value
     if sys.version_info < (3, 13):  # later, `f_locals` writes through
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
-def _is_on_stack(frame: Any, name: str) -> bool:
+def _is_on_stack(frame: FrameType, name: str) -> bool:
     """Whether an expression that is being evaluated may have read a name already.
 
     The operands of a comparison that is the question itself do not count.

@@ -17,6 +17,7 @@ from wend._engine.base import random_state, tree
 from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.errors import WendError
 from wend._engine.base.switching import SwitchingSeldom
+from wend._engine.base.tree import Structure
 from wend._engine.core import _backward, _hot
 from wend._engine.core._hot import Tensor, Value
 from wend._engine.core.provenance import Site
@@ -438,7 +439,11 @@ def _retry(shared: Exploration, failed: Run, runs: Callable[..., Run]) -> None:
 
 
 def _run(
-    run: Run, function: Callable[..., Any], leaves: list[Any], structure: Any, inputs: list[int]
+    run: Run,
+    function: Callable[..., Any],
+    leaves: list[Any],
+    structure: Structure,
+    inputs: list[int],
 ) -> bool:
     """Run the function; whether it goes on to its end, or to a point that is known.
 
@@ -495,7 +500,7 @@ def _without_frames(error: Exception) -> Exception:
     return error
 
 
-def _end(run: Run, result: Any) -> Give:
+def _end(run: Run, result: object) -> Give:
     leaves, structure = tree.flatten(result)
     entries: list[tuple[str, Any]] = []
     for x in leaves:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from wend._engine.base.devices import device as Device
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor, Value
 from wend._engine.core.primitive import ops
@@ -40,7 +41,7 @@ class LongLists:
         self.ends: dict[int, tuple[Value, int, int]] = {}
         self.voids: dict[int, Value] = {}
 
-    def is_part(self, x: Any) -> bool:
+    def is_part(self, x: object) -> bool:
         """Whether an item stands for many, or for none."""
         if not self.wholes or type(x) is not Tensor:
             return False
@@ -100,7 +101,7 @@ class LongLists:
         voids = [[_hot.wrap(void) for _ in range(VOID)] for _ in range(2)]
         items[:] = [_hot.wrap(first), *voids[0], _hot.wrap(value), *voids[1], _hot.wrap(last)]
 
-    def unrecorded(self, info: Info, device: Any) -> Value:
+    def unrecorded(self, info: Info, device: Device) -> Value:
         """A value that is recorded when it is used."""
         value = _hot.symbolic_value(self.run.type_of(info, device), self.run.serial, NOT_RECORDED)
         value.error = self.run.error

@@ -11,14 +11,15 @@ import builtins
 import dis
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
-from wend._engine.core.symbolic import GT, LT, MAX, MIN, expr_of, hint_of
+from wend._engine.core.symbolic import GT, LT, MAX, MIN, AnyInt, expr_of, hint_of
 from wend._engine.transforms.exploring.numbers import Extent
 
 _range, _len, _enumerate, _zip, _max, _min = range, len, enumerate, zip, max, min
@@ -33,7 +34,7 @@ class Steps:
     __slots__ = ("at", "first", "now", "parts", "run", "step", "stop")
 
     def __init__(
-        self, run: Any, start: Any, stop: Any, step: int, parts: PartsAlong | None = None
+        self, run: Any, start: AnyInt, stop: AnyInt, step: int, parts: PartsAlong | None = None
     ) -> None:
         self.run = run
         self.first = start
@@ -58,7 +59,7 @@ class Steps:
         self.at = now + self.step
         return now if self.parts is None else self.parts.item(now)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Steps, (self.first, self.at, self.stop, self.step, self.parts)
 
 
@@ -73,14 +74,19 @@ class PartsAlong(tuple[Any, ...]):
     """
 
     run: Any
-    tensor: Any
+    tensor: Tensor
     dim: int
     keeps_dim: bool
-    size: Any
+    size: AnyInt
 
     @staticmethod
     def of(
-        run: Any, tensor: Any, dim: int, keeps_dim: bool, handles: Any, size: Any = 1
+        run: Any,
+        tensor: Tensor,
+        dim: int,
+        keeps_dim: bool,
+        handles: Iterable[Tensor],
+        size: AnyInt = 1,
     ) -> PartsAlong:
         """The parts; handles stand for those that there are while exploring."""
         parts = PartsAlong(handles)
@@ -96,14 +102,14 @@ class PartsAlong(tuple[Any, ...]):
         first = i * self.size
         return ops.slice(self.tensor, self.dim, first, first + self.size)
 
-    def length(self) -> Any:
+    def length(self) -> AnyInt:
         """The number of parts."""
         n = self.tensor.shape[self.dim]
         if type(self.size) is int and self.size == 1:
             return n
         return (n + self.size - 1) // self.size
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         frame = sys._getframe(1)
         while frame.f_globals is globals() and frame.f_back is not None:  # enumerate and zip
             frame = frame.f_back
@@ -121,7 +127,7 @@ class PartsAlong(tuple[Any, ...]):
             return [self.item(k) for k in range(wanted)]
         return [None] * (wanted - 1 if n < wanted else wanted + 1)
 
-    def __reversed__(self) -> Any:
+    def __reversed__(self) -> Steps:
         return Steps(self.run, self.length() - 1, -1, -1, self)
 
     def __len__(self) -> int:
@@ -138,7 +144,7 @@ class PartsAlong(tuple[Any, ...]):
         return self.item(i)
 
 
-def _unpacked(frame: Any) -> int | None:
+def _unpacked(frame: FrameType) -> int | None:
     """The number of names of `a, b = ...` that a frame is at; 0 with a starred name; else None."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] == dis.opmap["UNPACK_SEQUENCE"]:
@@ -151,7 +157,7 @@ class _Range:
 
     __slots__ = ("run", "start", "step", "stop")
 
-    def __init__(self, run: Any, start: Any, stop: Any, step: Any) -> None:
+    def __init__(self, run: Any, start: AnyInt, stop: AnyInt, step: int) -> None:
         self.run, self.start, self.stop, self.step = run, start, stop, step
 
     def __iter__(self) -> Steps:
@@ -160,7 +166,7 @@ class _Range:
     def __len__(self) -> int:
         return int(self.length())
 
-    def length(self) -> Any:
+    def length(self) -> AnyInt:
         """Number of turns."""
         if self.step > 0:
             return (self.stop - self.start + self.step - 1) // self.step
@@ -170,7 +176,7 @@ class _Range:
         last = self.start + (self.length() - 1) * self.step
         return Steps(self.run, last, self.start - (1 if self.step > 0 else -1), -self.step)
 
-    def __getitem__(self, i: Any) -> Any:
+    def __getitem__(self, i: AnyInt) -> Any:
         return self.start + i * self.step
 
 
@@ -179,13 +185,13 @@ class _Counted:
 
     __slots__ = ("items", "start")
 
-    def __init__(self, items: Any, start: Any) -> None:
+    def __init__(self, items: Iterable[Any], start: AnyInt) -> None:
         self.items, self.start = iter(items), start
 
     def __iter__(self) -> _Counted:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> tuple[AnyInt, Any]:
         item = next(self.items)
         steps = _steps_of(self.items)
         if steps.step == 1 and expr_of(steps.first) == 0 and self.start == 0:
@@ -193,7 +199,7 @@ class _Counted:
         turn = steps.at - steps.first
         return (turn if steps.step == 1 else turn // steps.step) - 1 + self.start, item
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _Counted, (self.items, self.start)
 
 
@@ -208,10 +214,10 @@ class _Together:
     def __iter__(self) -> _Together:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> tuple[Any, ...]:
         return tuple([next(x) for x in self.items])
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _Together, (self.items,)
 
 
@@ -236,7 +242,7 @@ def _run() -> Any:
     return run if _keeps_loops_in(sys._getframe(2)) else None
 
 
-def _keeps_loops_in(frame: Any) -> bool:
+def _keeps_loops_in(frame: FrameType) -> bool:
     """Whether a loop in this frame may stay a loop."""
     name = str(frame.f_globals.get("__name__"))
     return not name.startswith("wend.") or name.startswith(_WITH_LOOPS)
@@ -250,13 +256,13 @@ def asked_by_user() -> bool:
     return _keeps_loops_in(frame)
 
 
-def _is_symbolic(x: Any, run: Any) -> bool:
+def _is_symbolic(x: object, run: object) -> bool:
     if isinstance(x, (Steps, PartsAlong, _Range, _Counted, _Together)):
         return True
     return isinstance(x, Tensor) and x.dim() > 0 and isinstance(x.shape[0], Extent)
 
 
-def _steps_of(items: Any) -> Any:
+def _steps_of(items: object) -> Any:
     """The loop over an extent that an iterator goes along with; None for a further iterator."""
     while isinstance(items, _Together):
         items = items.items[0]
@@ -264,7 +270,7 @@ def _steps_of(items: Any) -> Any:
 
 
 class _RangeKind(type):
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, (_range, _Range))
 
 
@@ -299,7 +305,7 @@ def _explored_len(x: Any, /) -> Any:
 
 
 class _EnumerateKind(type):
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, (_enumerate, _Counted))
 
 
@@ -315,14 +321,14 @@ class _ExploredEnumerate(metaclass=_EnumerateKind):
 
 
 class _ZipKind(type):
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, (_zip, _Together))
 
 
 class _ExploredZip(metaclass=_ZipKind):
     """`zip`, for loops over extents too."""
 
-    def __new__(cls, *items: Any, **strict: Any) -> Any:
+    def __new__(cls, *items: Any, **strict: bool) -> Any:
         run = _run()
         if run is not None and items and all(_is_symbolic(x, run) for x in items):
             return _Together(list(items))
@@ -337,7 +343,9 @@ def _explored_min(*args: Any, **kwargs: Any) -> Any:
     return _largest(MIN, _min, args, kwargs)
 
 
-def _largest(op: int, python: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _largest(
+    op: int, python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """`max` or `min`; of ints of which some are extents, an extent."""
     items = args
     if _len(args) == 1 and type(args[0]) in (list, tuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from wend._engine.core.symbolic import (
     ARG,
@@ -27,6 +27,33 @@ from wend._engine.core.symbolic import (
 _TURNED = {LT: GT, GT: LT, LE: GE, GE: LE, EQ: EQ, NE: NE}
 
 
+class Questions(Protocol):
+    """The run of a function that is being explored, as far as numbers need to know."""
+
+    numbers: list[Any]
+
+    def is_of_inputs(self, expr: Expr) -> bool:
+        """Whether a number follows from the sizes of the inputs alone."""
+
+    def known_order(self, op: int, number: SymInt, other: object) -> bool | None:
+        """The answer to a comparison with the number of a turn, where the loop's bounds tell it."""
+
+    def decide(self, op: int, a: Expr, b: Expr, outcome: bool) -> bool:
+        """A comparison in the user's code, a question; but where only one outcome is possible."""
+
+    def fix(self, expr: Expr, hint: Any) -> Any:
+        """A number that the user's code needs as a plain number."""
+
+    def convert(self, kind: str) -> None:
+        """The user's code makes a plain number of a number."""
+
+    def rounded(self, number: SymNumber, how: str) -> Any:
+        """A float as an int."""
+
+    def shown(self, text: str) -> str:
+        """The text of a number that the user's code formats."""
+
+
 def leaves_of(expr: Expr) -> Iterator[Any]:
     """The DIM and ARG leaves of an expression."""
     if type(expr) is tuple:
@@ -43,7 +70,10 @@ def ids_of(expr: Expr) -> Iterator[int]:
         yield leaf[1]
 
 
-def noted(number: Any) -> Any:
+T = TypeVar("T", "Extent", "AskedNumber")
+
+
+def noted(number: T) -> T:
     """The number, which the run now knows: an expression may hold it while a question is asked."""
     number.guards.numbers.append(number)
     return number
@@ -57,6 +87,7 @@ class Extent(SymInt):
     """
 
     __slots__ = ()
+    guards: Any  # the run, which answers `Questions`
     is_extent = True  # `base.shapes` lets such items pass
 
     def __init__(self, expr: Expr, hint: int, guards: Any) -> None:
@@ -67,7 +98,7 @@ class Extent(SymInt):
         """`int`, so that `isinstance(x.shape[0], int)` holds in the user's checks."""
         return int
 
-    def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
+    def _binary(self, op: int, other: object, swap: bool = False) -> Any:
         number = super()._binary(op, other, swap)
         if isinstance(number, SymInt) and not isinstance(number, Extent):
             return noted(Extent(number.expr, number.hint, self.guards))
@@ -75,25 +106,25 @@ class Extent(SymInt):
             return noted(AskedNumber(number.expr, number.category, number.hint, self.guards))
         return number
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Extent:
         return noted(Extent(make_negative(self.expr), -self.hint, self.guards))
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Extent:
         return self
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Extent:
         return -self if self < 0 else self
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: object) -> tuple[Any, Any]:
         return self // other, self % other
 
-    def _compare(self, op: int, other: Any) -> Any:
+    def _compare(self, op: int, other: object) -> bool:
         if isinstance(other, SymInt) and other.expr == self.expr:
             return op in (EQ, LE, GE)
         if not isinstance(other, (int, float, SymInt, SymNumber)):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         outcome = compare(op, self.hint, hint_of(other))
-        run: Any = self.guards
+        run: Questions = self.guards
         known = run.known_order(op, self, other)
         if known is None and isinstance(other, SymInt):
             known = run.known_order(_TURNED[op], other, self)
@@ -102,8 +133,8 @@ class Extent(SymInt):
         return run.decide(op, self.expr, expr_of(other), outcome)
 
     # fmt: off
-    def __eq__(self, o: object) -> Any: return self._compare(EQ, o)
-    def __ne__(self, o: object) -> Any: return self._compare(NE, o)
+    def __eq__(self, o: object) -> bool: return self._compare(EQ, o)
+    def __ne__(self, o: object) -> bool: return self._compare(NE, o)
     # fmt: on
 
     def __hash__(self) -> int:  # type: ignore[override]
@@ -111,26 +142,26 @@ class Extent(SymInt):
 
     def _fixed(self) -> int:
         """The plain int, which a guard says is always the same."""
-        run: Any = self.guards
+        run: Questions = self.guards
         return int(run.fix(self.expr, self.hint))
 
     def __int__(self) -> int:
-        run: Any = self.guards
+        run: Questions = self.guards
         run.convert("int")
         return self._fixed()
 
     def __float__(self) -> float:
-        run: Any = self.guards
+        run: Questions = self.guards
         run.convert("float")
         return float(self._fixed())
 
-    def _same(self) -> Any:
+    def _same(self) -> Extent:
         return self
 
     __index__ = _fixed
     __trunc__ = __floor__ = __ceil__ = _same
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: int | None = None) -> Extent:
         return self
 
     def __format__(self, spec: str) -> str:
@@ -140,7 +171,7 @@ class Extent(SymInt):
         return self._shown(repr(self.hint))
 
     def _shown(self, text: str) -> str:
-        run: Any = self.guards
+        run: Questions = self.guards
         return text if run.is_of_inputs(self.expr) else run.shown(text)
 
 
@@ -156,30 +187,30 @@ class AskedNumber(SymNumber):
 
     def __init__(self, expr: Expr, category: int, hint: Any, guards: Any) -> None:
         super().__init__(expr, category, hint)
-        self.guards = guards
+        self.guards: Questions = guards
 
-    def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
+    def _binary(self, op: int, other: object, swap: bool = False) -> Any:
         number = super()._binary(op, other, swap)
         if isinstance(number, SymNumber):
             return noted(AskedNumber(number.expr, number.category, number.hint, self.guards))
         return number
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> AskedNumber:
         return noted(AskedNumber(make_negative(self.expr), self.category, -self.hint, self.guards))
 
-    def _compare(self, op: int, other: Any) -> Any:
+    def _compare(self, op: int, other: object) -> bool:
         if not isinstance(other, (int, float, SymInt, SymNumber)):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         outcome = compare(op, self.hint, hint_of(other))
         return self.guards.decide(op, self.expr, expr_of(other), outcome)
 
     # fmt: off
-    def __eq__(self, o: object) -> Any: return self._compare(EQ, o)
-    def __ne__(self, o: object) -> Any: return self._compare(NE, o)
-    def __lt__(self, o: Any) -> Any: return self._compare(LT, o)
-    def __le__(self, o: Any) -> Any: return self._compare(LE, o)
-    def __gt__(self, o: Any) -> Any: return self._compare(GT, o)
-    def __ge__(self, o: Any) -> Any: return self._compare(GE, o)
+    def __eq__(self, o: object) -> bool: return self._compare(EQ, o)
+    def __ne__(self, o: object) -> bool: return self._compare(NE, o)
+    def __lt__(self, o: object) -> bool: return self._compare(LT, o)
+    def __le__(self, o: object) -> bool: return self._compare(LE, o)
+    def __gt__(self, o: object) -> bool: return self._compare(GT, o)
+    def __ge__(self, o: object) -> bool: return self._compare(GE, o)
     # fmt: on
 
     def __bool__(self) -> bool:
@@ -220,5 +251,5 @@ class AskedNumber(SymNumber):
         return self._shown(repr(self.hint))
 
     def _shown(self, text: str) -> str:
-        run: Any = self.guards
+        run: Questions = self.guards
         return text if run.is_of_inputs(self.expr) else run.shown(text)

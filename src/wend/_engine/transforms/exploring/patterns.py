@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from wend._engine.core import _types
+from wend._engine.core._types import Program
+from wend._engine.core.primitive import Primitive
 from wend._engine.core.symbolic import (
     ADD,
     ARG,
@@ -40,8 +42,8 @@ def leaves_of(expr: Expr) -> Iterator[Expr]:
 
 
 def comparisons_that_matter(
-    prim: Any,
-    program: Any,
+    prim: Primitive,
+    program: Program,
     types: Sequence[Any],
     args: Sequence[Any],
     symbols: set[Expr],
@@ -60,8 +62,8 @@ def comparisons_that_matter(
 
 
 def _matters(
-    prim: Any,
-    program: Any,
+    prim: Primitive,
+    program: Program,
     guard: Guard,
     types: Sequence[Any],
     args: Sequence[Any],

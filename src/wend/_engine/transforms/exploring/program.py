@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wend._engine.base.tree import Structure
+from wend._engine.core._hot import Tensor
+from wend._engine.core._types import Program
 from wend._engine.core.provenance import Site
 from wend._engine.core.symbolic import ARG, DIM, DIV, POW, Expr
 
@@ -54,7 +56,7 @@ class Apply:
     """An op applied.  grad: whether gradients were on; modules: of which module's forward"""
 
     prim: Any
-    program: Any
+    program: Program | None
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     args: tuple[Expr, ...]
@@ -121,12 +123,15 @@ class Fail:
     site: Site
 
 
+End = Go | Give | Fail | None
+
+
 @dataclass(slots=True)
 class Stretch:
     """Ops from a point to the next, or to an end."""
 
     items: list[Item] = field(default_factory=list)
-    end: Go | Give | Fail | None = None
+    end: End = None
 
 
 @dataclass(slots=True)
@@ -150,7 +155,7 @@ class Captured:
     """A tensor from outside of the function: a parameter, a buffer or a constant."""
 
     id: int
-    tensor: Any
+    tensor: Tensor
     name: str
     kind: str  # 'parameter', 'buffer' or 'constant'
 

@@ -14,16 +14,19 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from wend._engine.base.devices import CPU
+from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import float32, float64, int64
 from wend._engine.base.errors import GraphError, ShapeError
 from wend._engine.base.random_state import RandomState
 from wend._engine.base.shapes import Size
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor, Value
-from wend._engine.core.primitive import ops
+from wend._engine.core._types import Program, TensorType
+from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.provenance import Site, current_site, user_level
 from wend._engine.core.symbolic import (
     ARG,
@@ -36,9 +39,11 @@ from wend._engine.core.symbolic import (
     MAX,
     NE,
     NEG,
+    AnyInt,
     Expr,
     Guards,
     SymInt,
+    SymNumber,
     expr_of,
     hint_of,
     make,
@@ -79,7 +84,13 @@ from wend._engine.transforms.exploring.sizes import (
     dims_of,
     size_of,
 )
-from wend._engine.transforms.exploring.snapshot import TooMuch, hidden_iterators, hidden_lists, take
+from wend._engine.transforms.exploring.snapshot import (
+    Snapshot,
+    TooMuch,
+    hidden_iterators,
+    hidden_lists,
+    take,
+)
 from wend._engine.transforms.levels import _note_view
 
 #: Whose frames are no part of the function: those of this module and of the numbers, whose locals
@@ -280,7 +291,7 @@ class Run:
         self.n_ops = 0
         self.error = Asked(self.fill)
         self.fixed: dict[int, Apply] = {}  # by result, ops on nothing but constants
-        self.frames_from: Any = None
+        self.frames_from: FrameType | None = None
         #: Objects that are no part of the function; kept, so that no id is taken twice.
         self.before: dict[int, Any] = {}
         self.modules: tuple[Any, ...] = ()
@@ -297,7 +308,7 @@ class Run:
 
     # -- tensors and numbers ----------------------------------------------------------------
 
-    def tensor(self, info: Info, number: int, device: Any = CPU) -> Tensor:
+    def tensor(self, info: Info, number: int, device: Device = CPU) -> Tensor:
         """A handle on the value with this id."""
         value = _hot.symbolic_value(self.type_of(info, device), self.serial, number)
         value.error = self.error
@@ -305,7 +316,7 @@ class Run:
         handle: Tensor = _hot.wrap(value)
         return handle
 
-    def type_of(self, info: Info, device: Any = CPU) -> Any:
+    def type_of(self, info: Info, device: Device = CPU) -> TensorType:
         """The type of a value; interned where no extent is a symbol."""
         assert info.extents is not None
         if not any(type(e) is tuple for e in info.extents):
@@ -332,7 +343,7 @@ class Run:
             entry = self.shared.captured[key] = self.capture(value, handle)
         return entry.id
 
-    def outside_key(self, value: Value, handle: Tensor) -> Any:
+    def outside_key(self, value: Value, handle: Tensor) -> object:
         """A key for a tensor from outside.
 
         This is the content of a small constant, which each run may make anew. Buffers that hold
@@ -427,7 +438,7 @@ class Run:
                 "end, or its length is fixed at a large number"
             )
 
-    def record(self, prim: Any, tensors: list[Tensor], args: list[Any]) -> Any:
+    def record(self, prim: Primitive, tensors: list[Tensor], args: list[Any]) -> Any:
         """Record an op of the function (called by the core)."""
         if prim.facts.calls_user:
             raise ExploreError(
@@ -465,14 +476,14 @@ class Run:
         wrap = prim.result_wrap()
         return handles[0] if wrap is None else wrap(handles)
 
-    def own_number(self, a: Any) -> Any:
+    def own_number(self, a: object) -> object:
         """A number of a call, known to the run: a question may come before the op is recorded."""
         if isinstance(a, Extent) and not self.is_of_inputs(a.expr):
             return noted(Extent(a.expr, a.hint, self))
         return a
 
     def typed(
-        self, prim: Any, tensors: list[Tensor], args: list[Any]
+        self, prim: Primitive, tensors: list[Tensor], args: list[Any]
     ) -> tuple[Any, list[Any], list[tuple[Expr, ...]]]:
         """(pattern of an op, the types of the results, their extents for all sizes).
 
@@ -506,7 +517,12 @@ class Run:
                 self.progress = before_op
 
     def comparisons(
-        self, prim: Any, program: Any, types: Any, shapes: Any, args: Any
+        self,
+        prim: Primitive,
+        program: Program,
+        types: Sequence[TensorType],
+        shapes: list[Any],
+        args: Sequence[Any],
     ) -> dict[Any, Guard]:
         """The comparisons of sizes on which the extents of an op's results depend."""
         if prim.facts.elementwise:
@@ -554,7 +570,7 @@ class Run:
             )
 
     def extents_of(
-        self, prim: Any, program: Any, shapes: list[Any], args: list[Any]
+        self, prim: Any, program: Program, shapes: list[Any], args: list[Any]
     ) -> list[tuple[Expr, ...]]:
         """The extents of an op's results, without facts of the sizes of this run alone."""
         rows = [tuple([over_rule(e, shapes, args) for e in row]) for row, _ in program.outs]
@@ -573,7 +589,9 @@ class Run:
             return [(*rows[0][:dim], count, *rows[0][dim + 1 :])]
         return rows
 
-    def fit_hints(self, prim: Any, values: list[Value], hints: list[Any], args: list[Any]) -> None:
+    def fit_hints(
+        self, prim: Primitive, values: list[Value], hints: list[Any], args: list[Any]
+    ) -> None:
         """Begin again with a hint for a number of elements that fits a reshape.
 
         How many elements a mask selects is not known while exploring; a program that gives the
@@ -624,7 +642,7 @@ class Run:
             self.trace.symbolic = before
         return True
 
-    def hint_type(self, value: Value) -> Any:
+    def hint_type(self, value: Value) -> TensorType:
         """The concrete type that stands for a symbolic type."""
         type_ = value.type
         shape = tuple([hint_of(n) for n in type_.shape])
@@ -676,7 +694,7 @@ class Run:
             raise Probe(question, outcome, current_site())
         return self.ask(("compare", op, a, b), outcome)
 
-    def known_order(self, op: int, number: Any, other: Any) -> bool | None:
+    def known_order(self, op: int, number: SymInt, other: object) -> bool | None:
         """The answer to a comparison with the number of a turn, where the loop's bounds tell it."""
         below_0 = op in (LT, GE) and type(other) is int and other <= 0
         if below_0 and is_not_negative(number.expr, self.natural):
@@ -753,7 +771,7 @@ class Run:
             self.shared.converting[id(module), name] = module
             raise Again
 
-    def rounded(self, number: Any, how: str) -> Any:
+    def rounded(self, number: SymNumber, how: str) -> Any:
         """A float as an int.
 
         how: "trunc", "floor", "ceil" or "round" (to even)
@@ -776,7 +794,9 @@ class Run:
             return Steps(self, 0, x.shape[0], 1, PartsAlong.of(self, x, 0, False, ()))
         return iter([x.select(0, i) for i in range(x.shape[0])])
 
-    def parts_along(self, x: Tensor, dim: int, keeps_dim: bool, size: Any = 1) -> PartsAlong | None:
+    def parts_along(
+        self, x: Tensor, dim: int, keeps_dim: bool, size: AnyInt = 1
+    ) -> PartsAlong | None:
         """The parts of a tensor along a dim whose extent is a symbol; None for a fixed tuple.
 
         size: the extent of each part, but of the last, which may be smaller
@@ -813,7 +833,7 @@ class Run:
         value.index = _hot.refreshed(part).index
         self.live.append(value)
 
-    def counter(self, start: Any) -> Extent:
+    def counter(self, start: AnyInt) -> Extent:
         """A number that begins with `start` and is a slot of snapshots."""
         self.stepped = True
         number = self.computed(expr_of(start), 1)
@@ -951,7 +971,7 @@ class Run:
     def new_point(
         self,
         question: tuple[Any, ...],
-        coarse: Any,
+        coarse: tuple[Any, ...],
         fine: tuple[Any, ...],
         wide: set[tuple[int, int]],
         slots: list[Any],
@@ -1003,7 +1023,7 @@ class Run:
         self.rename(slots, point.params)
         return point
 
-    def widen(self, coarse: Any, slots: list[Any], fine: tuple[Any, ...]) -> None:
+    def widen(self, coarse: tuple[Any, ...], slots: list[Any], fine: tuple[Any, ...]) -> None:
         """Note the extents that differ here: the next attempt has fresh symbols for these."""
         wide = self.shared.wide.setdefault(coarse, set())
         values = [(k, s) for k, s in enumerate(slots) if type(s) is Value]
@@ -1012,7 +1032,7 @@ class Run:
                 if other is not None and e != other:
                     wide.add((k, a))
 
-    def extents(self, slot: Any) -> tuple[Expr, ...]:
+    def extents(self, slot: Value) -> tuple[Expr, ...]:
         """The extents of a slot; none of a number."""
         return tuple([expr_of(n) for n in slot.type.shape])
 
@@ -1065,7 +1085,7 @@ class Run:
         self.add(Compute(number, expr))
         return number
 
-    def is_number(self, x: Any) -> bool:
+    def is_number(self, x: Extent | AskedNumber) -> bool:
         """Whether a number is a slot; numbers that were computed get an id."""
         if self.is_of_inputs(x.expr):
             return False
@@ -1110,7 +1130,7 @@ class Run:
         self.record_part(value)
         return True
 
-    def is_computed(self, x: Any) -> bool:
+    def is_computed(self, x: object) -> bool:
         """Whether x is a tensor that this run has computed."""
         return type(x) is Tensor and x.value.serial == self.serial
 
@@ -1118,10 +1138,10 @@ class Run:
         """The ids that are known at each place of the program."""
         return {number for _, number in self.inputs}
 
-    def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Any:
+    def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Snapshot:
         """The state of the Python program."""
         frames: list[Any] = []
-        frame: Any = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame is not self.frames_from:
             if not frame.f_code.co_filename.startswith(_NOT_OF_THE_FUNCTION):
                 frames.append(frame)
@@ -1187,7 +1207,7 @@ class Run:
         return shot
 
 
-def _place(site: Site) -> Any:
+def _place(site: Site) -> tuple[CodeType | None, int]:
     """A place in the code, equal in each run."""
     return site.code, site.lasti
 

@@ -10,6 +10,7 @@ from wend._engine.base.devices import CPU
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor
+from wend._engine.core._types import Program
 from wend._engine.core.symbolic import Expr, apply_binary, evaluate
 from wend._engine.core.symtrace import flatten_outputs
 from wend._engine.transforms.exploring.program import (
@@ -109,7 +110,7 @@ def apply(item: Apply, env: dict[int, Any]) -> None:
     env.update(zip(item.outputs, results, strict=True))
 
 
-def pattern_of(program: StaticGraph, item: Apply) -> Any:
+def pattern_of(program: StaticGraph, item: Apply) -> Program:
     """The pattern of an op, found again from the types while exploring where a file has none."""
     if item.program is None:
         info = program.info

@@ -14,6 +14,7 @@ from wend._engine.transforms.exploring.program import (
     Apply,
     Compute,
     Draw,
+    End,
     Fail,
     Give,
     Go,
@@ -28,7 +29,7 @@ from wend._engine.transforms.exploring.program import (
 MOST_ROUNDS = 200
 
 
-def used_by(item: Any) -> Iterator[int]:
+def used_by(item: object) -> Iterator[int]:
     """The ids that an item, or an end, reads."""
     if isinstance(item, Apply):
         yield from item.inputs
@@ -199,7 +200,7 @@ def _renamed_item(item: Item, name: Callable[[int], int]) -> Item:
     return Draw(name(item.seed), name(item.offset), renamed(item.count, name))
 
 
-def _renamed_end(end: Any, name: Callable[[int], int]) -> Any:
+def _renamed_end(end: End, name: Callable[[int], int]) -> End:
     if isinstance(end, Go):
         return Go(end.point, tuple(map(name, end.args)))
     if isinstance(end, Give):
@@ -215,7 +216,9 @@ def _renamed_end(end: Any, name: Callable[[int], int]) -> Any:
     return end
 
 
-def _renamed_question(question: Any, name: Callable[[int], int]) -> Any:
+def _renamed_question(
+    question: tuple[Any, ...] | None, name: Callable[[int], int]
+) -> tuple[Any, ...] | None:
     if question is None:
         return None
     if question[0] == "value":
@@ -348,7 +351,7 @@ def _expressions(point: Point) -> Iterator[Expr]:
             yield from [x for kind, x in stretch.end.leaves if kind == "number"]
 
 
-def _facts(program: StaticGraph, item: Any, name: Callable[[int], int]) -> Any:
+def _facts(program: StaticGraph, item: Any, name: Callable[[int], int]) -> tuple[Any, ...]:
     return tuple([_extents(program, o, name) for o in item.outputs])
 
 
@@ -432,7 +435,7 @@ def _give_own(program: StaticGraph, i: int, at_hand: set[int], own: dict[Expr, E
         )
 
 
-def _replaced(expr: Any, own: dict[Expr, Expr]) -> Any:
+def _replaced(expr: Expr, own: dict[Expr, Expr]) -> Expr:
     """An expression, or a question, with other names for parts."""
     if type(expr) is not tuple:
         return expr

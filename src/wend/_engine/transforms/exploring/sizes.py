@@ -102,7 +102,7 @@ class _Table:
     def __init__(self, sizes: SizesOfInputs) -> None:
         self.sizes = sizes
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int) -> _Row:
         return _Row(self.sizes, i)
 
 

@@ -12,6 +12,7 @@ import itertools
 import types
 from collections import deque
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from wend._engine.base.dtypes import DType
@@ -85,7 +86,7 @@ class Snapshot:
         return tuple(tokens), tuple(numbers)
 
 
-def _is_float(x: Any) -> bool:
+def _is_float(x: object) -> bool:
     return type(x) is float or (isinstance(x, SymNumber) and x.category == 2)
 
 
@@ -120,7 +121,7 @@ class _Walker:
         self.kept: list[Any] = []  # so that no id is taken twice
         self.waiting: deque[Any] = deque()
 
-    def walk(self, root: Any) -> None:
+    def walk(self, root: object) -> None:
         """Append an object with all parts."""
         stack = [root]
         while stack:
@@ -169,7 +170,7 @@ class _Walker:
             return None
         return self.other(x, kind)
 
-    def number(self, x: Any) -> None:
+    def number(self, x: SymInt | SymNumber) -> None:
         """A number of the explored function."""
         if not self.is_number(x):
             self.tokens.append(("extent", x.expr))
@@ -177,7 +178,7 @@ class _Walker:
         self.tokens.append(("number", isinstance(x, SymInt) or x.category))
         self.slots.append(x)
 
-    def tensor(self, x: Tensor) -> Any:
+    def tensor(self, x: Tensor) -> list[Any] | None:
         """A handle."""
         value = _hot.refreshed(x)
         if not self.is_slot(value):
@@ -195,7 +196,7 @@ class _Walker:
         own = {k: v for k, v in x.__dict__.items() if k[0] != "_" and not hasattr(Tensor, k)}
         return [own] if own else None
 
-    def other(self, x: Any, kind: type) -> Any:
+    def other(self, x: Any, kind: type) -> list[Any] | None:
         """Functions, iterators, instances."""
         tokens = self.tokens
         if kind is TensorType:  # each run makes types of its own
@@ -240,14 +241,14 @@ class _Walker:
                     parts.append(getattr(x, name))
         return parts
 
-    def iterator(self, x: Any, kind: type) -> Any:
+    def iterator(self, x: Any, kind: type) -> list[Any]:
         """An iterator that can be taken apart without being moved on."""
         self.tokens.append((kind,))
         reduced = x.__reduce__()
         return list(reduced[1:])
 
 
-def place_in(frame: Any) -> Any:
+def place_in(frame: FrameType) -> object:
     """Where a frame is: by the source, as specialised bytecode calls from another instruction.
 
     Where a compiler has written a loop's condition twice, both are the same place.
@@ -266,7 +267,7 @@ def take(
     hidden: Callable[[set[int]], list[Value]],
     hidden_numbers: Callable[[set[int]], list[Any]],
     iterators: list[Any],
-    but: Any,
+    but: object,
     loose: bool,
     is_computed: Callable[[Any], bool],
     shown: Callable[[list[Any]], list[Any]],

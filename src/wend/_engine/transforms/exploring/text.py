@@ -15,7 +15,9 @@ from wend._engine.transforms.exploring.program import (
     Fail,
     Give,
     Go,
+    Item,
     StaticGraph,
+    Stretch,
 )
 
 _NAMES = {row.opcode: row.name for row in OPERATORS}
@@ -76,13 +78,13 @@ def lines(program: StaticGraph) -> Iterator[str]:
         yield from _stretch(program, point.answers[0], "        ")
 
 
-def _question(question: Any) -> str:
+def _question(question: tuple[Any, ...]) -> str:
     if question[0] == "value":
         return f"%{question[1]}"
     return comparison(question[1], expression(question[2]), expression(question[3]))
 
 
-def _stretch(program: StaticGraph, stretch: Any, indent: str) -> Iterator[str]:
+def _stretch(program: StaticGraph, stretch: Stretch, indent: str) -> Iterator[str]:
     for item in stretch.items:
         yield indent + _item(program, item)
     end = stretch.end
@@ -103,7 +105,7 @@ def _leaf(kind: str, x: Any) -> str:
     return expression(x) if kind == "number" else repr(x)
 
 
-def _item(program: StaticGraph, item: Any) -> str:
+def _item(program: StaticGraph, item: Item) -> str:
     if isinstance(item, Apply):
         outputs = ", ".join(f"%{o}: {type_text(program, o)}" for o in item.outputs)
         operands = [f"%{i}" for i in item.inputs] + [expression(e) for e in item.args]

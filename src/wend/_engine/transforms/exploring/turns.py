@@ -7,8 +7,8 @@ loop alone says all; a list that is empty begins as a tensor of no items.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from wend._engine.core.primitive import REGISTRY
 from wend._engine.core.signature import Binder
@@ -17,6 +17,7 @@ from wend._engine.transforms.exploring.numbers import ids_of
 from wend._engine.transforms.exploring.program import (
     Apply,
     Compute,
+    End,
     Fail,
     Give,
     Go,
@@ -162,7 +163,7 @@ class _Match:
         """Whether two extents are equal, by a guard if not as expressions."""
         return self.alike(mine, other) or (mine, other) in self.equal
 
-    def stretch(self, mine: Stretch, other: Stretch, rest: Any) -> bool:
+    def stretch(self, mine: Stretch, other: Stretch, rest: Callable[[], bool]) -> bool:
         """Whether two stretches do the same; `rest` is asked before the ends are compared."""
         waiting = iter(mine.items)
         for item in other.items:
@@ -210,7 +211,7 @@ class _Match:
             self.known.update(zip(made_by(other), made_by(mine), strict=True))
         return alike
 
-    def end(self, mine: Any, other: Any) -> bool:
+    def end(self, mine: End, other: End) -> bool:
         """Whether two stretches lead to the same."""
         if isinstance(mine, Go) and isinstance(other, Go):
             pairs = zip(mine.args, other.args, strict=True)
