@@ -35,7 +35,7 @@ KEYWORD_ALIASES = {
 OPERAND_KINDS = frozenset({"tensor", "tensor?", "operand", "tensors"})
 ARG_KINDS = frozenset({"size", "size?", "sizes", "sizes?", "scalar", "scalar?"})
 
-#: What a call gives an op: (primitive, tensors, run-time args, plan of such calls or None).
+#: A call as an op gets it: (primitive, tensors, run-time args, plan of such calls or None).
 Bound: TypeAlias = tuple[Any, list[Any], list[Any], CallPlan | None]
 #: A parameter in the form of a call: a tensor, a size, a kind with a number, or no value.
 Entry: TypeAlias = str | tuple[str, int] | None

@@ -12,7 +12,7 @@ An expression is an int, a float, or a tuple that starts with one of the opcodes
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ShapeError

@@ -9,13 +9,18 @@ is in a cache already is written twice as fast.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.core._hot import FlushJob
 from wend._engine.core.graph import Node
+from wend._engine.core.primitive import Primitive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def _holders(values: list[Any], i: int) -> int:
@@ -59,7 +64,9 @@ class Lending(list[Any]):
         self.written.clear()
 
 
-def may_write(env: list[Any] | None, prim: Any, arrays: list[Any], args: Any) -> bool:
+def may_write(
+    env: list[Any] | None, prim: Primitive, arrays: list[Any], args: Sequence[Any]
+) -> bool:
     """Return whether a step may write over the first of its arrays, which the step frees.
 
     A write to the buffer of a leaf is noted, with the data that is overwritten.
@@ -95,7 +102,7 @@ def spent_operands(node: Node, frees: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([k for k, i in enumerate(node.inputs) if i in frees and types[k].dtype is dtype])
 
 
-def room_among(arrays: list[Any], spent: tuple[int, ...]) -> Any:
+def room_among(arrays: list[Any], spent: tuple[int, ...]) -> NDArray[Any] | None:
     """Return a spent operand without other references, of the size of the result, or None."""
     for k in spent:
         array = arrays[k]
@@ -111,7 +118,7 @@ def room_among(arrays: list[Any], spent: tuple[int, ...]) -> Any:
     return None
 
 
-def _fits(array: Any, shape: tuple[int, ...]) -> bool:
+def _fits(array: NDArray[Any], shape: tuple[int, ...]) -> bool:
     """Return whether the result keeps this shape and order of elements with this operand."""
     rank = array.ndim
     if rank == 0:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from wend._engine.core._hot import FlushJob, State
+from wend._engine.core.provenance import Sites
 from wend._engine.core.step_log import ROWS, BackwardRow
 
 
@@ -14,7 +15,7 @@ class Flush(NamedTuple):
 
     plan: Any  # None off the trie
     state: State | None  # None off the trie
-    sites: Any
+    sites: Sites | None
     parted: State | None  # the first state of a new path
     planned: bool  # a plan was made for this flush
     n_ops: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from wend._engine.compiler import pipeline
 from wend._engine.compiler.ir.kernel import Kernel
@@ -13,11 +13,13 @@ from wend._engine.compiler.ir.symbolic_extents import Poly, mul, product, scale
 from wend._engine.compiler.kernels.conv.lowering import ROLES
 from wend._engine.compiler.pipeline import Pass
 from wend._engine.compiler.stages import CompiledPath, finished
+from wend._engine.core._hot import State
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.graph import Node
-from wend._engine.core.provenance import Site, step_site
+from wend._engine.core.provenance import Site, Sites, step_site
 from wend._engine.runtime.flush_log import Flush
 from wend._engine.runtime.native.launcher import launcher
+from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.tiers import TieredPlan
 
 #: How many known paths are named where a new path has parted from these.
@@ -25,6 +27,9 @@ MAX_WAYS = 3
 
 #: Texts for the kinds of `LeafPrimitive.grad`.
 HISTORIES = ("", ", which requires grad", ", with a history", ", of inference mode")
+
+#: Plans of paths on the trie.
+AnyPlan: TypeAlias = TieredPlan | ReferencePlan
 
 
 @dataclass
@@ -61,7 +66,7 @@ class FlushReport:
     n_ops: int
     steps: list[StepReport] = field(default_factory=list)
     arena: int | None = None  # bytes of temporaries
-    plan: Any = None
+    plan: AnyPlan | None = None
     asked: tuple[tuple[str, str], ...] = ()  # (executor, why it declined, or "")
     lanes: Sequence[tuple[str, int, str]] = ()  # see `flush_log.Flush.lanes`
 
@@ -111,7 +116,7 @@ def report(flush: Flush) -> FlushReport:
     return flush_report
 
 
-def passes_of(plan: Any) -> list[PassText]:
+def passes_of(plan: AnyPlan | None) -> list[PassText]:
     """Run the passes on a plan's path again; return the text of each outcome.
 
     The list is empty if the path was not kept.
@@ -121,7 +126,7 @@ def passes_of(plan: Any) -> list[PassText]:
         return []
     texts: list[PassText] = []
 
-    def watch(done: Pass, value: Any) -> None:
+    def watch(done: Pass, value: object) -> None:
         texts.append(PassText(done.name, done.purpose, done.show(value)))
 
     finished(pipeline.compile_path(reference.path, reference.wanted | reference.saved, watch))
@@ -151,7 +156,7 @@ def why_new(flush: Flush) -> str:
     return f"new: {here}; known there: {'; '.join(ways)}"
 
 
-def difference(child: Any, other: Any) -> str:
+def difference(child: State, other: State) -> str:
     """Say how a known step differs from a new step."""
     if isinstance(child.prim, LeafPrimitive) or child.prim is not other.prim:
         where = "" if other.code is None else f" at {site_text(other)}"
@@ -163,7 +168,7 @@ def difference(child: Any, other: Any) -> str:
     return f"{name_of(other)} where other extents were equal, 1 or 0"
 
 
-def first_line(state: Any, last: Any) -> Any:
+def first_line(state: State, last: State | None) -> State:
     """Return the first state with a user's line between `state` and `last`: leaves have none."""
     first = state
     while last is not None and last is not state.parent:
@@ -172,14 +177,14 @@ def first_line(state: Any, last: Any) -> Any:
     return first
 
 
-def name_of(state: Any) -> str:
+def name_of(state: State) -> str:
     """Return the name of a state's op, for people."""
     if not isinstance(state.prim, LeafPrimitive):
         return str(state.prim.name)
     return f"a tensor from outside ({state.prim.kind}{HISTORIES[state.prim.grad]})"
 
 
-def site_text(state: Any) -> str:
+def site_text(state: State) -> str:
     """Return the user's line of a state."""
     return str(Site(state.code, state.lasti))
 
@@ -192,7 +197,7 @@ def counted(n: int, noun: str, more: str = "s") -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}{more}"
 
 
-def tier_of(plan: Any) -> str:
+def tier_of(plan: object) -> str:
     """Say which tier runs a plan, and why."""
     if not isinstance(plan, TieredPlan):
         return "reference: compilation is off (WEND_COMPILE)"
@@ -205,7 +210,7 @@ def tier_of(plan: Any) -> str:
 class Lines:
     """The user's line of each value of a path."""
 
-    def __init__(self, path: Any, sites: Any) -> None:
+    def __init__(self, path: Any, sites: Sites | None) -> None:
         self.makers: dict[int, tuple[int, Node]] = {} if path is None else path.makers()
         self.path = path
         self.sites = sites
@@ -233,7 +238,7 @@ class Lines:
 
 
 def maker_of(
-    op: Any, function: Any, makers: dict[int, tuple[int, Node]]
+    op: Op, function: Function, makers: dict[int, tuple[int, Node]]
 ) -> tuple[int, Node] | None:
     """Return the entry of `PathGraph.makers` for a compiler's op; for a copy, that of its operand.
 

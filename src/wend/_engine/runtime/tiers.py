@@ -6,7 +6,8 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from wend._engine.base import config, defects
 from wend._engine.base.collecting import CollectionPaused
@@ -14,14 +15,20 @@ from wend._engine.base.errors import CompileDeclined
 from wend._engine.base.forking import at_fork
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core._hot import FlushJob
+from wend._engine.core._types import Program
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.provenance import Site, last_site
 from wend._engine.runtime.compiled.malloc_trim import give_back
 from wend._engine.runtime.executors import Executor, FlushRun, always, compute
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
-from wend._engine.runtime.numpy_executor.runners import ReadyRule
+from wend._engine.runtime.numpy_executor.runners import NodeRun, ReadyRule
 from wend._engine.runtime.verify.plans import verify
+
+if TYPE_CHECKING:
+    from wend._engine.runtime.compiled.plan import Compilation, CompiledPlan
+    from wend._engine.runtime.compiled.ready_code import ReadyCode
+
 
 #: The visit, counted from 1, at which compilation begins: of a path, or of its structure. A path is
 #: compiled from the second visit on if the first has taken longer than planning will.
@@ -81,9 +88,9 @@ class TieredPlan:
     def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
         self.reference = ReferencePlan(path, wanted, roots)
         self.wanted = wanted
-        self.compiled: Any = None
+        self.compiled: CompiledPlan | None = None
         self.native_plan: Any = None  # the native half, which the launcher looks for
-        self.compilation: Any = None
+        self.compilation: Compilation | None = None
         self.offer: Any = None  # machine code that a file has brought along for this plan
         self.fault: BaseException | None = None  # why there is no machine code
         self.structure = structure_of(path, wanted)
@@ -192,7 +199,7 @@ class TieredPlan:
             self.reference.shed()
 
     @property
-    def steps(self) -> Any:
+    def steps(self) -> Sequence[NodeRun]:
         """Return the steps that the reference would run."""
         return self.reference.steps
 
@@ -300,7 +307,7 @@ def share_of(plan: TieredPlan) -> float:
     return min(1.0, max(SHARE, plan.spent / PATIENCE))
 
 
-def plan_a_slice(compilation: Any, longest: float, share: float) -> None:
+def plan_a_slice(compilation: Compilation, longest: float, share: float) -> None:
     """Go on with planning, for a share of the time since the last slice.
 
     longest: seconds after which no further step of the slice begins
@@ -360,7 +367,7 @@ def do_without(obstacle: str) -> None:
         )
 
 
-def ready_code(program: Any) -> Any:
+def ready_code(program: Program) -> ReadyCode | None:
     """Make the machine code of a single op, see `ReadyRule`; None while another thread plans."""
     if not _planning.acquire(blocking=False):
         return None
@@ -400,7 +407,9 @@ REFERENCE = Executor("NumPy", "everything, by the rules of the ops", always, run
 class TieredPlanner:
     """Makes plans that become machine code when the path comes back."""
 
-    def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> Any:
+    def plan(
+        self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]
+    ) -> ReferencePlan | TieredPlan:
         """Return a plan that computes `wanted`, and saves values for a backward from `roots`."""
         if not config.settings.compile:
             return ReferencePlan(path, wanted, roots)

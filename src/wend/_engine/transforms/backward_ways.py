@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from wend._engine.base import config
 from wend._engine.core import _hot
-from wend._engine.core._hot import Segment, Value
+from wend._engine.core._hot import Segment, Tensor, Value
 from wend._engine.core.primitive import ops
 from wend._engine.transforms.pass_context import PassContext
 from wend._engine.transforms.quick import pass_segment
@@ -26,6 +26,13 @@ class BackwardContext(PassContext, Protocol):
 
     walked: bool
     asked: dict[tuple[str, str, str], int]
+    ledger: Any
+
+    def hand_on(self, value: Value, g: Tensor) -> None:
+        """Hand a gradient to a value that an earlier segment produced."""
+
+    def come_by(self, segment: Segment) -> dict[int, Any]:
+        """The gradients of a segment's values, which the pass will come to."""
 
     def start(self, walk: Walk | None, seeds: dict[int, Any]) -> None:
         """All roots are known."""

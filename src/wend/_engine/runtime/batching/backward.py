@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.base import defects
 from wend._engine.core import _hot
 from wend._engine.core._hot import Value
+from wend._engine.core._types import TensorType
 from wend._engine.core.provenance import current_site
 from wend._engine.runtime.batching import _grouper_select, _slabs_select
 from wend._engine.runtime.batching.deferred_backward import ParameterGradients, apart_from, run_tail
@@ -17,6 +18,12 @@ from wend._engine.runtime.batching.forward import Forward, dense
 from wend._engine.runtime.batching.slabs import Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template
 from wend._engine.runtime.native import _launch_select
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wend._engine.runtime.batching._grouper import GroupNode
+
 
 _grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
@@ -185,7 +192,7 @@ class Execution(Forward):
             if value.requires_grad:
                 is_wide(value.type.dtype.numpy)
 
-    def add_seed(self, i: int, seed: Any) -> None:
+    def add_seed(self, i: int, seed: NDArray[Any] | None) -> None:
         """Add a seed to the collected gradient of a root; a seed of None stands for ones."""
         type_ = self.values[i].type
         base = int(self.root[i])
@@ -228,7 +235,12 @@ class Execution(Forward):
             self.put_off(group.node, template, operands, group.numbers, kept)
 
     def put_off(
-        self, node: Any, template: Template, operands: list[int], numbers: Any, kept: list[Any]
+        self,
+        node: GroupNode,
+        template: Template,
+        operands: list[int],
+        numbers: list[Any],
+        kept: list[Any],
     ) -> None:
         """Keep the arrays that the gradients of parameters read.
 
@@ -244,13 +256,13 @@ class Execution(Forward):
             slab.append(array)
 
     def finish_tail(
-        self, template: Any, slabs: Any, targets: list[int], numbers: list[Any]
+        self, template: Template, slabs: list[list[Any]], targets: list[int], numbers: list[Any]
     ) -> None:
         """Compute the gradients of parameters over the rows of all groups, and add them up."""
         for at, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
             self.add_to(at, g)
 
-    def add_to(self, at: int, g: Any) -> None:
+    def add_to(self, at: int, g: NDArray[Any]) -> None:
         """Add g to the gradient of the value `at`."""
         base = int(self.root[at])
         if self.is_outside(base):
@@ -288,7 +300,7 @@ class Execution(Forward):
 _ONES: dict[Any, Any] = {}  # arrays of a single element, 1, by dtype
 
 
-def ones(type_: Any) -> Any:
+def ones(type_: TensorType) -> NDArray[Any]:
     """Return the gradient of ones, for a root whose gradient is not given."""
     if type_.dims:
         return np.ones(type_.dims, type_.dtype.numpy)

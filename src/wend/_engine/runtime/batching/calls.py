@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from wend._engine.base import config, defects
 from wend._engine.core import _hot, _types
+from wend._engine.core._types import TensorType
 from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.native import _launch_select
 from wend._engine.runtime.native.launcher import maker_of
+
+if TYPE_CHECKING:
+    from wend._engine.runtime.batching._slabs import TemplateKernel
+
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
@@ -20,8 +26,22 @@ _slabs: Any = _slabs_select.select()
 BYTES = np.dtype(np.uint8)
 
 
+class PlannedFunction(Protocol):
+    """A function of a template, as calls need to know, see `templates.TemplateFunction`."""
+
+    @property
+    def plan(self) -> object: ...
+
+    picks: list[int]
+    n: int
+    last: list[Any] | None
+
+    def made_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
+        """Return the types of the values that the plan makes."""
+
+
 def bound(
-    function: Any, types: list[Any], numbers: list[Any], shows: bool = False
+    function: PlannedFunction, types: list[Any], numbers: list[Any], shows: bool = False
 ) -> tuple[Any, Any, Any]:
     """Return (frame, places of made values, numbers) of a function, as `launch_at` takes them.
 
@@ -47,7 +67,7 @@ def bound(
 
 
 def fitted(
-    function: Any, types: list[Any], numbers: list[Any], made: list[Any] | None = None
+    function: PlannedFunction, types: list[Any], numbers: list[Any], made: list[Any] | None = None
 ) -> tuple[Any, Any, Any, Any]:
     """Return `bound` with a frame that serves any number of rows, and the frame's words for these.
 
@@ -78,7 +98,7 @@ def words_of(
 
 
 def run_at_once(
-    function: Any, operands: list[Any], types: list[Any], numbers: list[Any]
+    function: PlannedFunction, operands: list[Any], types: list[Any], numbers: list[Any]
 ) -> list[Any] | None:
     """Return the results of a template's function by machine code; None if its plan has to run.
 
@@ -107,7 +127,10 @@ def run_at_once(
 
 
 def kernel_if_ready(
-    function: Any, types: list[Any], numbers: list[Any], kind: Any = _slabs.TemplateKernel
+    function: Any,
+    types: list[Any],
+    numbers: list[Any],
+    kind: Callable[..., Any] = _slabs.TemplateKernel,
 ) -> Any:
     """Return `kernel_of` the function; None without machine code, or if making a kernel fails."""
     try:
@@ -120,14 +143,17 @@ def kernel_if_ready(
 
 
 def kernel_of(
-    function: Any, types: list[Any], numbers: list[Any], kind: Any = _slabs.TemplateKernel
+    function: PlannedFunction,
+    types: list[Any],
+    numbers: list[Any],
+    kind: Callable[..., Any] = _slabs.TemplateKernel,
 ) -> Any:
     """Return a template's function in machine code for operands of certain types.
 
     kind: `TemplateKernel`, or a class derived from it
     Raises NoMachineCode if there is no machine code (yet), or only for a part of the function.
     """
-    show: Any = None
+    show: Callable[..., None] | None = None
     fit: Any = None
     made_types = function.made_types(types, numbers)
     try:
@@ -146,7 +172,7 @@ def kernel_of(
     return kind(frame, made, words, fit, makes, picks, table, show)
 
 
-def kind_of(type_: Any) -> tuple[Any, Any, Any]:
+def kind_of(type_: TensorType) -> tuple[Any, Any, Any]:
     """Return (make, shape, dtype) for an array of a type."""
     return maker_of(type_.nbytes), type_.dims, type_.dtype.numpy
 
@@ -156,7 +182,9 @@ def block_of(space: int) -> tuple[Any, ...]:
     return maker_of(space), (space,), BYTES
 
 
-def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:
+def fill_in(
+    shown: list[tuple[int, int]], types: list[Any], kernel: TemplateKernel, table: list[Any]
+) -> None:
     """Fill in the results that lie in another array of a kernel's table.
 
     shown: (number of the result, place among the values that the frame shows) of each

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
 from wend._engine.core import _hot, _types
-from wend._engine.core._hot import FlushJob, Segment, Value
+from wend._engine.core._hot import FlushJob, Record, Segment, Tensor, Value
 from wend._engine.core.graph import PathGraph
 from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.calls import kernel_if_ready
@@ -26,8 +26,13 @@ from wend._engine.runtime.batching.flat_rows import flat
 from wend._engine.runtime.batching.templates import Template
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.verify.flushes import Account, Shadow
+from wend._engine.transforms.backward_ways import BackwardContext
 from wend._engine.transforms.hooks import has_hooks
 from wend._engine.transforms.quick import release
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _slabs: Any = _slabs_select.select()
 
@@ -57,7 +62,7 @@ class LazyPath(PathGraph):
         """Whether the nodes have been made."""
         return "_made" not in self.__dict__
 
-    def wait(self, later: Any) -> None:
+    def wait(self, later: object) -> None:
         """Note that the backward pass has not run yet.
 
         later: the object that runs the pass
@@ -83,7 +88,7 @@ def lazy_path_of(batch: FlushJob, types: list[Any]) -> LazyPath:
     return LazyPath(lambda: (states, types, args))
 
 
-def is_off(step: Any) -> bool:
+def is_off(step: Record) -> bool:
     """Whether a step is not on the trie."""
     return not step.linked
 
@@ -146,7 +151,7 @@ class DeferredBackward:
         self.seeds: set[int] = set()  # the values that these passes began with
         self.states = execution.batch.states
 
-    def pass_on(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> bool:
+    def pass_on(self, owner: BackwardContext, segment: Segment, seeds: dict[int, Any]) -> bool:
         """Push gradients of the flush's results back to its leaves; False if nodes are needed.
 
         owner: the `Pass`
@@ -291,7 +296,7 @@ class ParameterGradients:
         slabs = [[array] for array in arrays]
         self.tails[key] = template, slabs, targets, numbers, tuple(known)
 
-    def add(self, value: Value, g: Any) -> None:
+    def add(self, value: Value, g: NDArray[Any]) -> None:
         """Add an array to the gradient of a leaf."""
         have = self.totals.get(id(value.leaf))
         if have is None:
@@ -301,7 +306,9 @@ class ParameterGradients:
         else:  # the first array may be part of another array, so that adding in place is no option
             have[2:] = [np.asarray(have[2] + g), True]
 
-    def hand_on(self, owner: Any, value: Value, g: Any, at: int | None = None) -> None:
+    def hand_on(
+        self, owner: BackwardContext, value: Value, g: NDArray[Any], at: int | None = None
+    ) -> None:
         """Add g to the gradient of a result of an earlier flush, at once: no op is recorded.
 
         at: number of the element that g begins with; None if g covers all elements
@@ -328,7 +335,7 @@ class ParameterGradients:
             if have is None:
                 self.sums[id(mine)] = mine
 
-    def note(self, value: Value, g: Any) -> None:
+    def note(self, value: Value, g: Tensor) -> None:
         """Note a gradient that another way of passing a segment has handed to an earlier one."""
         if self.account is not None:
             self.account.note(value, g)
@@ -347,7 +354,7 @@ class ParameterGradients:
         return found
 
 
-def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
+def run_tail(template: Template, slabs: list[list[Any]], numbers: list[Any]) -> list[Any]:
     """Return the gradients of parameters, over the rows of all groups that put them off."""
     arrays, sizes = _slabs.gather_tail(
         slabs, template.border_grows, template.border_keeps, one_behind_the_other
@@ -365,7 +372,7 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
     return [apart_from(arrays, g) for g in found]
 
 
-def one_behind_the_other(slab: list[Any], kept: Any) -> Any:
+def one_behind_the_other(slab: list[Any], kept: int | None) -> NDArray[Any]:
     """Return the rows of several flushes as a single array.
 
     kept: how many of the last dims are no rows
@@ -384,7 +391,7 @@ def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
     ]
 
 
-def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[Any]) -> Any:
+def tail_kernel(template: Template, arrays: list[Any], key: object, numbers: list[Any]) -> Any:
     """Return a kernel that makes a tail's gradients in separate memory; None if none is ready.
 
     key: the kernel's key in `template.tails`
@@ -401,7 +408,7 @@ def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[A
     return found
 
 
-def apart_from(arrays: list[Any], g: Any) -> Any:
+def apart_from(arrays: list[Any], g: NDArray[Any]) -> NDArray[Any]:
     """Return the gradient, copied if in the memory of the arrays it was made from.
 
     These arrays may be memory of the flush, which another pass through the flush overwrites.

@@ -18,7 +18,7 @@ from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _trie_policy
-from wend._engine.core._hot import FlushJob, Value
+from wend._engine.core._hot import FlushJob, State, Trace, Value
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
 from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.deferred_backward import lead_to
@@ -106,13 +106,13 @@ class Awaited:
         return self.visits >= SETTLED
 
 
-def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+def backward_at_once(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
     """Run `run_backward` without garbage collection: all pending ops are in use until its end."""
     with CollectionPaused():
         return run_backward(trace, seeds)
 
 
-def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+def run_backward(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
     """Compute the pending ops and the gradients that flow from the seeds (slot of `grad`).
 
     Returns (value from outside, gradient) pairs; None if nothing was done, because another
@@ -129,13 +129,13 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     return run_by_groups(trace, seeds)
 
 
-def awaited_behind(state: Any) -> Awaited | None:
+def awaited_behind(state: State | None) -> Awaited | None:
     """Return the plan that is awaited for what follows on a path, if any."""
     found: Awaited | None = None if state is None else (state.plans or {}).get(AWAITED)
     return found
 
 
-def run_by_groups(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+def run_by_groups(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
     """Run the pending ops of a trace that suits groups, and their gradients: see `run_backward`."""
     given = {}
     for i, g in seeds.items():
@@ -238,7 +238,7 @@ def sorted_out(batch: FlushJob) -> Execution:
     return PerOpExecution(batch)
 
 
-def suits_groups(state: Any, states: list[Any]) -> bool:
+def suits_groups(state: State | None, states: list[Any]) -> bool:
     """Whether groups are the better way to run a path.
 
     Off the trie no plan would be found again. Planning a long path takes far longer than running
@@ -253,7 +253,7 @@ def suits_groups(state: Any, states: list[Any]) -> bool:
     return SHARE in (state.plans or {}) and not may_begin(state)
 
 
-def may_begin(state: Any) -> bool:
+def may_begin(state: State) -> bool:
     """Whether a long path that has come back may be run by a plan, to be planned from then on.
 
     Such a visit takes far longer than one by groups, so that one path begins at a time. A path
@@ -269,7 +269,7 @@ def may_begin(state: Any) -> bool:
     return not _trie_policy.is_sealed(state)
 
 
-def note_share(state: Any, groups: list[Any]) -> None:
+def note_share(state: State | None, groups: list[Any]) -> None:
     """Keep with a path which share of the ops in groups ran in large groups.
 
     Leaves, and views that only give an address, are in no group.
@@ -299,7 +299,7 @@ def is_worth(plan: TieredPlan, ops: int) -> bool:
     return ops >= LONG or (ops > 0 and plan.n_ops >= MANY)
 
 
-def await_code(plan: Any, batch: FlushJob) -> None:
+def await_code(plan: object, batch: FlushJob) -> None:
     """Let groups run the next visits of a long path that has just run by a plan, if they can.
 
     The core must not record the path's backward pass by itself then.
@@ -353,7 +353,7 @@ def awaits_code(batch: FlushJob, live: list[int], goes_on: bool = True) -> bool:
     return plan.awaited(plan.seconds)  # nobody has timed the groups: the reference stands for them
 
 
-def run_regions(batch: FlushJob, live: list[int], whole_state: Any = None) -> str:
+def run_regions(batch: FlushJob, live: list[int], whole_state: State | None = None) -> str:
     """Compute the live values of a flush that `why_not` lets groups run.
 
     Returns why another executor has to run the flush, or "".  Raises the failure of groups: the

@@ -8,9 +8,11 @@ possible if nothing else depends on how many indices each run had.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from wend._engine.core import _types
+from wend._engine.core._types import Program, TensorType
 from wend._engine.core.graph import Node, live_nodes
 from wend._engine.ops.views.reshapes import Reshaping
 
@@ -20,7 +22,10 @@ KEPT = (1, 0)  # for the two operands of a sum of rows: rows, indices
 
 
 def flattened(
-    nodes: list[Node], outputs: list[int], shape_at: Any, typed: Any
+    nodes: list[Node],
+    outputs: list[int],
+    shape_at: Callable[[int], tuple[Any, ...]],
+    typed: Callable[[Node, tuple[int, ...]], Program],
 ) -> tuple[list[Node], Kept]:
     """Return the nodes with sums of rows over flat operands, and the values that are flat.
 
@@ -48,7 +53,9 @@ def flattened(
     return (left, kept) if kept and asked.isdisjoint(kept) else (nodes, {})
 
 
-def origin(i: int, producers: dict[int, Node], shape_at: Any, n: int) -> int:
+def origin(
+    i: int, producers: dict[int, Node], shape_at: Callable[[int], tuple[Any, ...]], n: int
+) -> int:
     """Return the value that value i is a reshape of, with the same last n dims."""
     row = shape_at(i)[len(shape_at(i)) - n :]
     at = i
@@ -66,12 +73,12 @@ def flat(dims: tuple[int, ...], n: int | None) -> tuple[int, ...]:
     return dims if n is None else (math.prod(dims[:at]), *dims[at:])
 
 
-def flat_type(type_: Any, n: int | None) -> Any:
+def flat_type(type_: TensorType, n: int | None) -> TensorType:
     """Return the type with all dims but the last n merged."""
     return _types.intern_type(flat(type_.dims, n), type_.dtype, type_.device)
 
 
-def row_of(array: Any, n: int | None) -> tuple[int, ...]:
+def row_of(array: object, n: int | None) -> tuple[int, ...]:
     """Return the extents of a row of an array: runs that go together have rows of the same size."""
     dims: tuple[int, ...] = getattr(array, "shape", ())
     return flat(dims, n)[1:]

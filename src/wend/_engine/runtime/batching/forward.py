@@ -5,10 +5,10 @@ Each group gathers the rows that it reads from outside, and runs its structure's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ from wend._engine.runtime.batching.slabs import (
 from wend._engine.runtime.batching.templates import Template, template_for
 from wend._engine.runtime.native import _launch_select
 from wend._engine.transforms.history import note_history
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
@@ -313,7 +317,7 @@ class Forward:
         for i, array in results.items():
             self.values[i].buffer = array
 
-    def copy_of(self, i: int) -> Any:
+    def copy_of(self, i: int) -> NDArray[Any]:
         """Return a copy of a value as an array of its own."""
         type_ = self.values[i].type
         made = np.empty(type_.dims, type_.dtype.numpy)
@@ -346,7 +350,7 @@ class Forward:
         values = self.values
         return [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
 
-    def leave_segment(self, roots: list[int], path: LazyPath, types: list[Any]) -> Any:
+    def leave_segment(self, roots: list[int], path: LazyPath, types: list[Any]) -> Segment:
         """Mark the roots as results of a new segment, and return the segment.
 
         roots: at least one value
@@ -370,7 +374,7 @@ class Forward:
         return segment
 
 
-def groups_told(groups: list[Any], made: Any, starts: Any) -> list[Any]:
+def groups_told(groups: list[Any], made: NDArray[Any], starts: NDArray[Any]) -> list[Any]:
     """Return the groups of a flush (`report.Noted`); see `Forward.told`."""
     return [
         (node, count, n, alone, int(made[starts[leader]]))
@@ -378,7 +382,9 @@ def groups_told(groups: list[Any], made: Any, starts: Any) -> list[Any]:
     ]
 
 
-def owners_told(groups: list[Any], members: Any, made: Any, starts: Any) -> dict[int, int]:
+def owners_told(
+    groups: list[Any], members: Sequence[int], made: NDArray[Any], starts: NDArray[Any]
+) -> dict[int, int]:
     """Return by value the number of the group that makes the value; see `Forward.told`."""
     return {
         int(i): k
@@ -388,7 +394,7 @@ def owners_told(groups: list[Any], members: Any, made: Any, starts: Any) -> dict
     }
 
 
-def dense(array: Any) -> Any:
+def dense(array: NDArray[Any] | Value) -> NDArray[Any]:
     """Return the elements of an array or value as a C-contiguous, aligned array."""
     if type(array) is Value:
         array = array.buffer
@@ -412,7 +418,7 @@ def make_template(
     )  # fmt: skip
 
 
-def structure_key(nodes: list[Any], types: list[Any]) -> Any:
+def structure_key(nodes: list[Any], types: list[Any]) -> tuple[Any, ...]:
     """Return a key that regions of a structure have in common, whatever the sizes."""
     concrete: dict[int, Any] = dict(enumerate(types))
     parts: list[Any] = []

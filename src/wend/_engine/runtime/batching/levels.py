@@ -10,20 +10,26 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.errors import DefectError
 from wend._engine.core import _types
+from wend._engine.core._hot import FlushJob
 from wend._engine.core.body import Body
 from wend._engine.core.graph import PathGraph
+from wend._engine.core.primitive import Primitive
 from wend._engine.runtime.batching.report import note, why_op_by_op
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.numpy_executor.runners import NodeRun, graph_runner
 from wend._engine.transforms import whole as _whole  # noqa: F401  (makes the nodes that are bodies)
 from wend._engine.transforms.batch import batch_graph, batched_rule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 #: With fewer members, calling ops (or bodies) one by one is quicker than gathering operands.
 SMALLEST_GROUP = 4
@@ -43,7 +49,7 @@ class GroupedPlan(ReferencePlan):
         self.grouped: list[Any] = []  # the steps of each group
         self.read = {i for step in self.steps for i in step.inputs} | self.wanted | self.saved
 
-    def run(self, batch: Any) -> None:
+    def run(self, batch: FlushJob) -> None:
         """Compute the flush, and note the groups for the report."""
         super().run(batch)
         why = why_op_by_op(batch.states)
@@ -59,7 +65,7 @@ class GroupedPlan(ReferencePlan):
         """Run all levels in order, without pausing garbage collection."""
         evaluate = _types.evaluate
 
-        def alone(step: Any, numbers: Any) -> None:
+        def alone(step: NodeRun, numbers: list[Any]) -> None:
             if step.frees:  # the step may write in place
                 step.call(env, types, args)
             else:
@@ -135,7 +141,7 @@ class GroupedPlan(ReferencePlan):
                     step.frees = (step.inputs[0],)
             needed.update(users)
 
-    def key(self, step: NodeRun, env: list[Any], numbers: list[Any]) -> Any:
+    def key(self, step: NodeRun, env: list[Any], numbers: list[Any]) -> tuple[Any, ...] | None:
         """Return the key that members of a group share; None if the step is better run alone."""
         prim = step.node.prim
         if prim.is_view or not step.inputs or not batches(prim):
@@ -188,7 +194,7 @@ class GroupedPlan(ReferencePlan):
                 if o in self.read:
                     env[o] = result[row, ...]
 
-    def finish(self, batch: Any, env: list[Any]) -> None:
+    def finish(self, batch: FlushJob, env: list[Any]) -> None:
         """Copy rows that outlive the flush, so that their whole group is not kept alive."""
         for i in self.wanted:
             row = env[i]
@@ -203,7 +209,7 @@ def owners_of(groups: list[list[NodeRun]]) -> dict[int, int]:
     return {o: k for k, step in steps for o in step.outputs}
 
 
-def _agree(a: Any, b: Any) -> bool:
+def _agree(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Whether two arrays have the same dtype and are equal up to the rounding of reordered sums."""
     if a.dtype != b.dtype:
         return False
@@ -215,6 +221,6 @@ def _agree(a: Any, b: Any) -> bool:
     return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3 * scale, equal_nan=True))
 
 
-def batches(prim: Any) -> bool:
+def batches(prim: Primitive) -> bool:
     """Whether many ops of a primitive can be run together."""
     return prim.batches if isinstance(prim, Body) else prim.batch is not None

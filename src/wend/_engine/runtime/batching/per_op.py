@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,13 @@ from wend._engine.runtime.batching.calls import words_of
 from wend._engine.runtime.batching.report import Groups
 from wend._engine.runtime.batching.signatures import SINGLES
 from wend._engine.runtime.batching.slabs import Unsuited, is_wide
+from wend._engine.runtime.batching.templates import Template, TemplateFunction
 from wend._engine.runtime.compiled.arena import ALIGNMENT, aligned
 from wend._engine.runtime.native import _launch_select
+
+if TYPE_CHECKING:
+    from wend._engine.runtime.batching._grouper import GroupNode
+
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
@@ -194,7 +199,7 @@ def needed_of(sorter: Any) -> list[int]:
     return [g for g, on in enumerate(sorter.needed) if on]
 
 
-def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> Any:
+def cell_of(node: GroupNode, template: Template, types: list[Any], numbers: list[Any]) -> Any:
     """Return a `Cell` that runs ops of a node on addresses; None if a part has no machine code."""
     forward, backward = template.forward, template.backward
     if node.n_out != 1 or template.exported != [0] or template.late:
@@ -244,7 +249,9 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
 class BoundFunction:
     """A function bound to types.  Raises NoMachineCode if a part of it has no machine code."""
 
-    def __init__(self, function: Any, types: list[Any], numbers: list[Any], n: int) -> None:
+    def __init__(
+        self, function: TemplateFunction | None, types: list[Any], numbers: list[Any], n: int
+    ) -> None:
         """n: how many values come before the values that the function makes"""
         self.frame: Any = None
         self.made: tuple[int, ...] = ()
@@ -340,7 +347,7 @@ def copied(frame: Any, found: Any, value: int, show: Any) -> list[int]:
     return [k, value, offset, dtype.itemsize, len(shape), *lies]
 
 
-def is_settled(plan: Any) -> bool:
+def is_settled(plan: object) -> bool:
     """Whether a plan has machine code or will never have any; also true if there is no plan."""
     return (
         plan is None

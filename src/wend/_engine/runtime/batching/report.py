@@ -6,14 +6,18 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wend._engine.core._types import LeafPrimitive
-from wend._engine.core.provenance import step_site
+from wend._engine.core._types import LeafPrimitive, TensorType
+from wend._engine.core.provenance import Sites, step_site
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.runtime.batching.signatures import LARGEST_OPERAND, ROW, SHARED, how_of, ops_of
 from wend._engine.runtime.batching.signatures import code as code_of
 from wend._engine.transforms.rows import with_rows
+
+if TYPE_CHECKING:
+    from wend._engine.runtime.batching._grouper import GroupNode
+
 
 _grouper: Any = _grouper_select.select()
 
@@ -30,7 +34,7 @@ class Noted(NamedTuple):
     """The record of a flush, which holds no values."""
 
     states: list[Any]
-    sites: Any
+    sites: Sites | None
     #: (node, or an op's name, or None for all ops; members, rows, alone, first value)
     groups: Groups
     why: str  # why the flush ran op by op, if it did
@@ -68,7 +72,7 @@ def forget() -> None:
 
 def note(
     states: list[Any],
-    sites: Any,
+    sites: Sites | None,
     groups: Groups,
     why: str = "",
     owners: Callable[[], dict[int, int]] | None = None,
@@ -174,7 +178,7 @@ def operands(noted: Noted) -> Iterator[tuple[Iterable[int], Iterable[int]]]:
             yield state.operand_indices(), range(state.first, state.first + state.n_out)
 
 
-def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Grouped:
+def of_region(node: GroupNode, members: int, rows: int, alone: bool, line: str) -> Grouped:
     """Return the report of a group of regions that end in the same node."""
     ops = ops_of(node)
     found = Grouped([op.prim.name for op in ops], line, members, rows, "by rows")
@@ -197,12 +201,12 @@ def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Gro
     return found
 
 
-def sized(type_: Any) -> tuple[tuple[int, ...], int]:
+def sized(type_: TensorType) -> tuple[tuple[int, ...], int]:
     """Return (shape, bytes) of a type."""
     return tuple(type_.dims), type_.nbytes
 
 
-def why_alone(node: Any, first: Any) -> str:
+def why_alone(node: GroupNode, first: GroupNode) -> str:
     """Return why a region ran by itself."""
     if not node.single:
         return "nothing like it was ready with it"

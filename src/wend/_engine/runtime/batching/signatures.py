@@ -8,12 +8,14 @@ or its members run one by one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.base import config
 from wend._engine.base.shapes import contiguous_strides
+from wend._engine.core._hot import Record
+from wend._engine.core.primitive import Primitive
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.transforms.rows import (
     batches,
@@ -23,6 +25,12 @@ from wend._engine.transforms.rows import (
     row_wise,
     with_rows,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wend._engine.runtime.batching._grouper import GroupNode
+
 
 _grouper: Any = _grouper_select.select()
 
@@ -43,7 +51,7 @@ GRAD, OUTSIDE, LEAF, ANYWHERE = _grouper.GRAD, _grouper.OUTSIDE, _grouper.LEAF, 
 PARAMETER = GRAD | OUTSIDE | LEAF
 
 
-def words(n: int) -> Any:
+def words(n: int) -> NDArray[np.int64]:
     """Return uninitialised memory for n words."""
     return np.empty(n, np.int64)
 
@@ -135,7 +143,7 @@ BOOK = RegionTrie(1 / 3, MOST_NODES, False)
 SINGLES = RegionTrie(1 / 8, 500, True)
 
 
-def code(prim: Any, state: Any) -> int:
+def code(prim: Any, state: Record) -> int:
     """Return the region code of an op: its class, as far as the operands do not matter."""
     if (
         prim.schedule.donates
@@ -158,7 +166,7 @@ def code(prim: Any, state: Any) -> int:
     return int(_grouper.PLAIN)
 
 
-def repeats(prim: Any, state: Any) -> bool:
+def repeats(prim: Primitive, state: Record) -> bool:
     """Whether an op gives the same each time for the same operands, and never fails."""
     prims = [prim]
     if prim.is_composite:
@@ -185,8 +193,8 @@ def offset(key: tuple[Any, ...]) -> int:
 
 def child(
     sorter: Any,
-    parent: Any,
-    state: Any,
+    parent: GroupNode,
+    state: Record,
     ins: list[int],
     target: int,
     values: list[Any],
@@ -252,7 +260,7 @@ def child(
     return node
 
 
-def is_cut_off(region: Any, refs: list[int]) -> bool:
+def is_cut_off(region: GroupNode, refs: list[int]) -> bool:
     """Whether no gradient flows from an op behind a region into the region, but for a `detach`.
 
     A backward pass goes through all of a region. It may not use up a value that was detached.
@@ -263,7 +271,7 @@ def is_cut_off(region: Any, refs: list[int]) -> bool:
     return any(wanting) and not any(wanting[ref] for ref in refs if ref >= 0)
 
 
-def severed_in(node: Any) -> frozenset[int] | None:
+def severed_in(node: GroupNode) -> frozenset[int] | None:
     """Return the operands that get no gradients: that of a `detach`, say, or its result.
 
     A region that makes such an operand has no part in a backward pass because of this region.
@@ -317,7 +325,7 @@ def role_of(kind: int) -> int:
 
 
 def find_rows(
-    prim: Any, types: list[Any], refs: list[int], roles: list[int], args: list[Any], n: int,
+    prim: Primitive, types: list[Any], refs: list[int], roles: list[int], args: list[Any], n: int,
     outs: list[Any],
 ) -> tuple[bool, ...] | None:  # fmt: skip
     """Return which operands go row by row; None if the op does not go by rows.
@@ -360,7 +368,7 @@ def too_large(types: list[Any], ins: list[int], sorter: Any, values: list[Any]) 
     )
 
 
-def ops_of(node: Any) -> list[Any]:
+def ops_of(node: GroupNode) -> list[Any]:
     """Return the nodes of a region, in order."""
     found = []
     while node.parent is not None:

@@ -8,16 +8,21 @@ rows that the gradients of parameters read therefore lie side by side for all gr
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wend._engine.core._types import TensorType
 from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.calls import fitted
-from wend._engine.runtime.batching.templates import more
+from wend._engine.runtime.batching.templates import Template, more
 from wend._engine.runtime.compiled.arena import ALIGNMENT, aligned
 from wend._engine.runtime.native import _launch_select
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
@@ -38,7 +43,7 @@ class Unsuited(Exception):
 
 
 @cache
-def is_wide(dtype: Any) -> bool:
+def is_wide(dtype: np.dtype[Any]) -> bool:
     """Whether gradients of this dtype are added as float64, not as float32.  Raises Unsuited."""
     size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
     if dtype.kind not in _REAL or size < 4:
@@ -46,7 +51,7 @@ def is_wide(dtype: Any) -> bool:
     return bool(size == 8)
 
 
-def wideness(dtype: Any) -> bool | None:
+def wideness(dtype: np.dtype[Any]) -> bool | None:
     """Return `is_wide` of the dtype; None if native code does not add gradients of the dtype."""
     try:
         return is_wide(dtype)
@@ -84,7 +89,7 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
                 return block
         return None
 
-    def view(self, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    def view(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return the memory at an address as an array."""
         block = self.holds(address)
         if block is None:  # an array of no bytes may lie at the very end of a block
@@ -102,7 +107,7 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
         self.blocks = []
 
 
-def is_ready(template: Any) -> bool:
+def is_ready(template: Template) -> bool:
     """Whether there is machine code for the functions that run per group."""
     return all(
         function is None or getattr(function.plan, "compiled", None) is not None
@@ -115,7 +120,7 @@ class Slab:
 
     __slots__ = ("dims", "dtype", "nbytes", "of_all", "size")
 
-    def __init__(self, type_: Any, wider: Any, n: int) -> None:
+    def __init__(self, type_: TensorType, wider: TensorType, n: int) -> None:
         """Find out how the value depends on the number of rows.
 
         type_: the value's type for n rows

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from wend._engine.core import _hot
-from wend._engine.core._hot import FlushJob, Record
+from wend._engine.core._hot import FlushJob, Record, Trace, Value
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
 from wend._engine.core.graph import PathGraph
 from wend._engine.runtime.batching import _grouper_select, executor
@@ -97,7 +97,7 @@ def unsuited_of(states: list[Any]) -> list[int]:
     return found
 
 
-def _is_unsuited(prim: Any, state: Any) -> bool | None:
+def _is_unsuited(prim: object, state: Record) -> bool | None:
     if type(prim) is LeafPrimitive:
         return None
     if state.is_step or not isinstance(prim, PrimitiveBase):
@@ -183,7 +183,7 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
     return ""
 
 
-def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+def backward_at_once(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
     """Run `executor.backward_at_once`; if that returns None, flush a trace of two parts.
 
     Returns (value from outside, gradient) pairs, or None if no gradients were computed.
@@ -224,7 +224,7 @@ def run_grouped(batch: FlushJob, live: list[int]) -> None:
     GroupedPlan(PathGraph(batch.states, values, batch.args), wanted, roots).run(batch)
 
 
-def leaf_record(value: Any, i: int) -> Record:
+def leaf_record(value: Value, i: int) -> Record:
     """Return the step by which value i of the first part enters the rest, with number i."""
     kind = _PLAIN
     if value.requires_grad:

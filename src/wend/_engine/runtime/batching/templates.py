@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend._engine.base import defects
 from wend._engine.base.collecting import CollectionPaused
@@ -18,6 +18,7 @@ from wend._engine.base.devices import CPU
 from wend._engine.base.dtypes import INT
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Value
+from wend._engine.core._types import Program
 from wend._engine.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
 from wend._engine.core.symbolic import ARG, DIM, Expr, args_in, substitute
 from wend._engine.ops.creation import Arange
@@ -28,6 +29,10 @@ from wend._engine.runtime.tiers import TieredPlanner
 from wend._engine.transforms.batch import batch_graph
 from wend._engine.transforms.rows import with_rows
 from wend._engine.transforms.whole import gradient_graph, read_later
+
+if TYPE_CHECKING:
+    pass
+
 
 _NONE: frozenset[int] = frozenset()
 Ids = dict[int, int]
@@ -206,7 +211,7 @@ def places_of(path: PathGraph) -> set[int]:
 
 
 def guards_of(
-    program: Any, ins: tuple[int, ...], args: Any, expander: Expander, n: int
+    program: Program, ins: tuple[int, ...], args: Sequence[Expr], expander: Expander, n: int
 ) -> tuple[Any, ...]:
     """Return a composite's guards on extents, over n operands of a path: see `PathGraph.asked`."""
 
@@ -223,7 +228,9 @@ def guards_of(
     return guards, tuple(range(n)), (0,) * n, known
 
 
-def placed(program: Any, ins: tuple[int, ...], args: Any, expander: Expander) -> list[Any]:
+def placed(
+    program: Program, ins: tuple[int, ...], args: Sequence[Expr], expander: Expander
+) -> list[Any]:
     """Return (extents, dtype) of a primitive's results, over the extents of a path's operands."""
 
     def dim_of(k: int, axis: int) -> Expr:
@@ -272,7 +279,7 @@ def stacked(
 
 def template_for(
     templates: dict[Any, list[Template]],
-    key: Any,
+    key: object,
     types: list[Any],
     n: int,
     numbers: list[Any],
@@ -330,7 +337,7 @@ class Template:
         results: list[Any] = [values[k] for k in self.exported]
         producers = {o: node for node in path.nodes for o in node.outputs} if grad else {}
         reads = {k: read_by(producers, values[k]) for k in self.exported}
-        self.program: Any = None  # of a stacked region: see `stacked`
+        self.program: Program | None = None  # of a stacked region: see `stacked`
         if lift:
             path, results, types, self.program = stacked(
                 path, results, self.grows, lift, self.numbers
@@ -476,7 +483,7 @@ class Template:
         shown = [*results, *[i for i, on in zip(results, self.given, strict=False) if on]]
         n = len(self.types)
 
-        def extents_of(i: int) -> Any:
+        def extents_of(i: int) -> tuple[Expr, ...]:
             return shape_at(path, i) if i < n else shape_at(body, shown[i - n])
 
         def typed(node: Node, ins: tuple[int, ...]) -> Any:
@@ -602,7 +609,9 @@ def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
     found = []
     for guards, ins, shifts, args in path.asked:
 
-        def dim_of(k: int, axis: int, ins: Any = ins, shifts: Any = shifts) -> Expr:
+        def dim_of(
+            k: int, axis: int, ins: Sequence[int] = ins, shifts: Sequence[int] = shifts
+        ) -> Expr:
             return (DIM, ins[k], axis + shifts[k])
 
         for op, a, b, on in guards:

@@ -15,11 +15,13 @@ from wend._engine.base.errors import DefectError
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _siblings
 from wend._engine.core._hot import FlushJob
+from wend._engine.core._types import TensorType
 from wend._engine.core.provenance import last_site
+from wend._engine.runtime.backend import Plan
 from wend._engine.runtime.batching.report import next_record, note
 from wend._engine.runtime.fibers import _lanes_select, lanes
 from wend._engine.runtime.fibers.lane_backward import LaneBatchBackward, Paths
-from wend._engine.runtime.fibers.lanes import KEY, LaneBatch, Part, Pattern
+from wend._engine.runtime.fibers.lanes import KEY, LaneBatch, Part, Pattern, SharedProgram
 from wend._engine.runtime.flush_log import note_lanes
 from wend._engine.runtime.repair import held_back
 from wend._engine.runtime.verify.flushes import install
@@ -127,7 +129,10 @@ def why_not_lone(pattern: Pattern, batch: FlushJob) -> str:
 
 
 def lane_batches_of(
-    program: Any, signature: Any, parts: list[Part], faults: list[Exception]
+    program: SharedProgram,
+    signature: tuple[TensorType, ...],
+    parts: list[Part],
+    faults: list[Exception],
 ) -> list[tuple[LaneBatch | str, list[Part]]]:
     """Return (`LaneBatch`, parts) pairs that run lanes of a structure, together or path by path.
 
@@ -212,7 +217,7 @@ def goes_alone(batch: FlushJob, live: list[int]) -> bool:
     return plan is None or plan.native_plan is not None or not getattr(plan, "hopeless", True)
 
 
-def plan_of(batch: FlushJob, live: list[int]) -> Any:
+def plan_of(batch: FlushJob, live: list[int]) -> Plan | None:
     """Return the plan of a path by itself; None if no plan has been made."""
     plans = None if batch.state is None else batch.state.plans
     return None if plans is None else plans.get(tuple(live))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,9 +33,14 @@ from wend._engine.runtime.fibers import _lanes_select
 from wend._engine.runtime.fibers.lanes import LaneBatch, Pattern
 from wend._engine.runtime.native import _launch_select
 from wend._engine.runtime.verify.flushes import Shadow
+from wend._engine.transforms.backward_ways import BackwardContext
 from wend._engine.transforms.differentiate import FREED
 from wend._engine.transforms.history import note_history
 from wend._engine.transforms.rows import is_smooth
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _launch: Any = _launch_select.select()
 _lanes: Any = _lanes_select.select()
@@ -51,7 +56,7 @@ class Backward:
         #: The (operand, whether float64) of each gradient, for `SavedLanes.hand_back`.
         self.targets = tuple([(k, lane_batch.wide(k)) for k in self.template.targets])
         self.calls: dict[int, list[Any]] = {}
-        self.name: Any = None  # the key of put-off gradients, see `ParameterGradients.wait_for`
+        self.name: object = None  # the key of put-off gradients, see `ParameterGradients.wait_for`
         #: The nodes that a pass from these results uses up.
         self.nodes = reached_nodes(lane_batch, seeded)
         #: By result, whether a gradient of 0 for the result gives gradients of 0.
@@ -77,7 +82,9 @@ class Backward:
             found[1] = kernel_if_ready(function, found[0], lane_batch.numbers, _lanes.LaneKernel)
         return found
 
-    def compute(self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any) -> Any:
+    def compute(
+        self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any
+    ) -> list[Any]:
         """Return the arrays that the backward function makes.
 
         read: the operands
@@ -136,7 +143,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
         """Warn of a history that grows through flushes whose backward pass has run already."""
         note_history(segment, batch)
 
-    def accept_apart(self, owner: Any, r: int, i: int, k: int, g: Any) -> None:
+    def accept_apart(self, owner: BackwardContext, r: int, i: int, k: int, g: NDArray[Any]) -> None:
         """Add g to the gradient of value i of lane r.
 
         k: the number of the value if that is a result; -1 for a view, whose leaf gets g
@@ -150,11 +157,13 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
             np.add(seed, g, out=seed)
         self.marks[k][r] = 1
 
-    def new_ledger(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> ParameterGradients:
+    def new_ledger(
+        self, owner: BackwardContext, segment: Segment, seeds: dict[int, Any]
+    ) -> ParameterGradients:
         """Return the ledger of a pass that reaches a run of lanes for the first time."""
         return ParameterGradients(owner.pending | {-segment.serial: seeds})
 
-    def check_in(self, owner: Any, segment: Segment) -> None:
+    def check_in(self, owner: BackwardContext, segment: Segment) -> None:
         """Note the gradients that came here, and a shadow, which computes the reference's."""
         values, seeds = {}, {}
         stride = self.stride
@@ -174,7 +183,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
         self.give_back(seeds)
         self.resolve(segment)
 
-    def pass_in_parts(self, owner: Any, segment: Segment) -> None:
+    def pass_in_parts(self, owner: BackwardContext, segment: Segment) -> None:
         """Push gradients back if lanes have gradients of different results, or some are used up.
 
         Raises GraphError if a pass has gone through nodes that this pass needs.
@@ -275,7 +284,13 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
         ]
 
     def hand_on(
-        self, owner: Any, k: int, g: Any, rows: Any, reached: Any, rest: list[Any] | None
+        self,
+        owner: BackwardContext,
+        k: int,
+        g: NDArray[Any],
+        rows: Any,
+        reached: Any,
+        rest: list[Any] | None,
     ) -> None:
         """Add g to the gradients of the values that operand k was gathered from.
 
@@ -312,7 +327,9 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
             part = elements[start // g.itemsize : (start + n) // g.itemsize]
             self.give(owner, v, part, None if n == v.type.nbytes else at)
 
-    def give(self, owner: Any, value: Any, g: Any, at: int | None = None) -> None:
+    def give(
+        self, owner: BackwardContext, value: Value, g: NDArray[Any], at: int | None = None
+    ) -> None:
         """Add g to the gradient of a value from outside.
 
         at: the byte of the value where g begins; None if g covers the whole value
@@ -320,7 +337,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
         with np.errstate(all="ignore"):
             self.add(owner, value, g, at)
 
-    def add(self, owner: Any, value: Value, g: Any, at: int | None) -> None:
+    def add(self, owner: BackwardContext, value: Value, g: NDArray[Any], at: int | None) -> None:
         """Add g to the gradient of a value from outside: see `give`."""
         segment, leaf = value.segment, value.leaf
         if segment is None and leaf is None:

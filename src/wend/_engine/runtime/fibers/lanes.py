@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import operator
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.base.collecting import CollectionPaused
 from wend._engine.core import _hot
-from wend._engine.core._hot import FlushJob
-from wend._engine.core._types import LeafPrimitive
+from wend._engine.core._hot import FlushJob, Record, State, Value
+from wend._engine.core._types import LeafPrimitive, PrimitiveBase, TensorType
 from wend._engine.ops.views.slicing import Select
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.runtime.batching.calls import block_of, kernel_if_ready
@@ -48,6 +48,10 @@ from wend._engine.runtime.compiled.arena import aligned
 from wend._engine.runtime.fibers import _lanes_select
 from wend._engine.runtime.native import _launch_select
 from wend._engine.transforms.rows import batches as has_batching_rules
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
@@ -77,7 +81,9 @@ class LaneOperand(_lanes.OperandFields):  # type: ignore[misc]
 
     __slots__ = ()
 
-    def __init__(self, index: int, leaves: tuple[int, ...], role: int, view: Any = None) -> None:
+    def __init__(
+        self, index: int, leaves: tuple[int, ...], role: int, view: State | None = None
+    ) -> None:
         if view is None:
             super().__init__(index, leaves[0], leaves, role, None, 0, 0, False)
             return
@@ -85,13 +91,13 @@ class LaneOperand(_lanes.OperandFields):  # type: ignore[misc]
         picks = isinstance(view.prim, Select) and n_args == 1
         super().__init__(index, leaves[0], leaves, role, view.prim, view.arg0, n_args, picks)
 
-    def place(self, value: Any, args: list[Any]) -> int:
+    def place(self, value: Value, args: list[Any]) -> int:
         """Return the byte of a leaf's value at which the view begins; -1 for a view not dense."""
         key = (self.prim, value.type, tuple(args[self.arg0 : self.arg0 + self.n_args]))
         found = _grouper.OFFSETS.get(key)
         return offset(key) if found is None else int(found)
 
-    def shown(self, batch: FlushJob) -> Any:
+    def shown(self, batch: FlushJob) -> NDArray[Any]:
         """Return the rows that the view shows as an array."""
         value = batch.values[self.leaf]
         if value.extra is not None:
@@ -237,7 +243,7 @@ class SharedProgram:
         #: Large operands that are repeated for each lane, by signature and shared operands.
         self.large: dict[Any, list[int]] = {}
 
-    def lane_batch(self, signature: Any, parts: list[Part]) -> LaneBatch | str:
+    def lane_batch(self, signature: tuple[TensorType, ...], parts: list[Part]) -> LaneBatch | str:
         """Return the `LaneBatch` that runs the lanes of these parts together.
 
         If there is none, return why: each part has to run by itself, or another executor has to
@@ -274,7 +280,7 @@ class SharedProgram:
         self.last = (*key, found, large)
         return found
 
-    def large_of(self, signature: Any, shared: tuple[bool, ...]) -> list[int]:
+    def large_of(self, signature: tuple[TensorType, ...], shared: tuple[bool, ...]) -> list[int]:
         """Return the operands that are large, and not shared by the lanes."""
         large = self.large.get((signature, shared))
         if large is None:
@@ -318,12 +324,12 @@ def shared_program_of(pattern: Pattern) -> SharedProgram:
     return found
 
 
-def is_leading(prim: Any) -> bool:
+def is_leading(prim: PrimitiveBase) -> bool:
     """Whether an op is a view of some rows of its operand."""
     return bool(prim.is_view) and getattr(prim, "dim", None) == 0
 
 
-def lays_out(state: Any, batch: FlushJob) -> bool:
+def lays_out(state: Record, batch: FlushJob) -> bool:
     """Whether an op only lays the operands end to end, without conversion."""
     values, prim = batch.values, state.prim
     out = values[state.first].type

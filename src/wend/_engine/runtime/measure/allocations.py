@@ -55,7 +55,7 @@ class AllocationLog:
         for holding in held:
             self.track(holding.array, MemoryOwner(holding.owner, place=holding.place))
 
-    def track(self, array: Any, owner: MemoryOwner) -> int:
+    def track(self, array: object, owner: MemoryOwner) -> int:
         """Note an array, unless its memory is known; return the bytes that are new."""
         root = root_of(array)
         key = id(root)
@@ -71,7 +71,7 @@ class AllocationLog:
         return size
 
     def _ended(self, key: int, size: int, owner: MemoryOwner) -> Callable[[Any], None]:
-        def ended(reference: Any) -> None:
+        def ended(reference: object) -> None:
             if self._live.get(key) is reference:
                 del self._live[key]
             if self.on:
@@ -104,7 +104,7 @@ class AllocationLog:
             self.events.append(MemoryEvent(flush.begin, flush.arena, owner))
             self.events.append(MemoryEvent(flush.end, -flush.arena, owner))
 
-    def _note(self, array: Any, kind: str, flush: MeasuredFlush, k: int) -> None:
+    def _note(self, array: object, kind: str, flush: MeasuredFlush, k: int) -> None:
         size = self.track(array, MemoryOwner(kind, flush, k))
         if size:
             at = id(flush), k

@@ -8,12 +8,15 @@ old steps back when the profiler is switched off.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.runtime.compiled import plan as plans
-from wend._engine.runtime.compiled.argument_layout import CALL_WORDS
+from wend._engine.runtime.compiled.argument_block import BlockOwner
+from wend._engine.runtime.compiled.argument_layout import CALL_WORDS, ArgumentLayout
 from wend._engine.runtime.compiled.handover import without_handovers
+from wend._engine.runtime.compiled.plan import CompiledPlan
 from wend._engine.runtime.measure.recorder import FlushPart, SliceRecorder, now
 from wend._engine.runtime.native.launcher import launcher
 
@@ -34,7 +37,7 @@ class Look:
 class ClockedOwner:
     """Stands in for the owner of a frame (`BlockOwner`), and takes the looks at the clock."""
 
-    def __init__(self, owner: Any, recorder: SliceRecorder) -> None:
+    def __init__(self, owner: BlockOwner, recorder: SliceRecorder) -> None:
         self.owner = owner
         self.recorder: SliceRecorder | None = recorder
         self.running: tuple[int, ...] = ()
@@ -81,7 +84,7 @@ class ClockedFrames:
         for plan in list(plans._BOUND):
             self.add_plan(plan)
 
-    def add_plan(self, plan: Any) -> None:
+    def add_plan(self, plan: CompiledPlan) -> None:
         """Give a clock to all frames of a plan."""
         native = plan.native_plan
         frames = list(native.frames.values())
@@ -109,7 +112,7 @@ class ClockedFrames:
         self.kept.clear()
 
 
-def clocked_steps(steps: Any, skeleton: Any) -> tuple[Any, ...]:
+def clocked_steps(steps: Iterable[tuple[Any, ...]], skeleton: ArgumentLayout) -> tuple[Any, ...]:
     """Return a frame's steps, with looks at the clock between rounds of kernels."""
     numbers = {id(step): k for k, step in enumerate(skeleton.code.steps)}
     rounds = iter(skeleton.rounds.values())
@@ -130,7 +133,9 @@ def clocked_steps(steps: Any, skeleton: Any) -> tuple[Any, ...]:
     return tuple(done)
 
 
-def merged_rounds(rounds: Any, skeleton: Any) -> list[tuple[tuple[int, ...], int]]:
+def merged_rounds(
+    rounds: Iterable[Iterable[tuple[int, int]]], skeleton: ArgumentLayout
+) -> list[tuple[tuple[int, ...], int]]:
     """Return (steps, calls) of each round; successive rounds of a step are merged."""
     groups: list[tuple[tuple[int, ...], int]] = []
     for one in rounds:

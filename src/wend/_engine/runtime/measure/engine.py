@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.core._hot import FlushJob
@@ -17,6 +17,7 @@ from wend._engine.runtime.batching.per_op import PerOpExecution
 from wend._engine.runtime.compiled.plan import CompiledPlan
 from wend._engine.runtime.fibers import flush_lanes
 from wend._engine.runtime.fibers.lane_backward import Backward
+from wend._engine.runtime.fibers.lanes import LaneBatch, Part
 from wend._engine.runtime.measure.clocked_frames import ClockedFrames
 from wend._engine.runtime.measure.recorder import GRADIENTS, FlushPart, SliceRecorder, now
 from wend._engine.runtime.measure.taps import Taps
@@ -69,11 +70,16 @@ def _tap_flushes(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames) -> 
     taps.undo.append(restore)
 
 
-def _within(block: Callable[[], AbstractContextManager[None]]) -> Any:
+#: A method as it is, and as it is while measured.
+AnyFunction: TypeAlias = Callable[..., Any]
+Maker: TypeAlias = Callable[[AnyFunction], AnyFunction]
+
+
+def _within(block: Callable[[], AbstractContextManager[None]]) -> Maker:
     """A maker of functions that run the original within a block."""
 
-    def make(original: Any) -> Any:
-        def measured(*args: Any, **named: Any) -> Any:
+    def make(original: AnyFunction) -> AnyFunction:
+        def measured(*args: object, **named: object) -> Any:
             with block():
                 return original(*args, **named)
 
@@ -82,12 +88,12 @@ def _within(block: Callable[[], AbstractContextManager[None]]) -> Any:
     return make
 
 
-def _sliced(recorder: SliceRecorder, kind: str, name: str) -> Any:
+def _sliced(recorder: SliceRecorder, kind: str, name: str) -> Maker:
     """A maker of functions that note a slice around the original."""
     return _within(lambda: recorder.measured(kind, name))
 
 
-def _as_part(recorder: SliceRecorder, kind: str, name: str) -> Any:
+def _as_part(recorder: SliceRecorder, kind: str, name: str) -> Maker:
     """A maker of functions whose time is shared by all ops of the flush that runs."""
     return _within(lambda: recorder.measured_part(kind, name))
 
@@ -98,8 +104,8 @@ def _tap_plans(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames) -> No
     taps.replace(jit, "_make_object", _sliced(recorder, "compile", "compile (LLVM)"))
     taps.replace(jit, "_link", _sliced(recorder, "compile", "link"))
 
-    def find(original: Any) -> Any:
-        def measured(plan: Any, values: list[Any], args: list[Any]) -> Any:
+    def find(original: AnyFunction) -> AnyFunction:
+        def measured(plan: CompiledPlan, values: list[Any], args: list[Any]) -> Any:
             if plan.key(values, args) in plan.bound:
                 return original(plan, values, args)
             with recorder.measured("plan", "bind to sizes"):
@@ -114,8 +120,10 @@ def _tap_plans(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames) -> No
 
 
 def _tap_reference(recorder: SliceRecorder, taps: Taps) -> None:
-    def compute(original: Any) -> Any:
-        def measured(plan: Any, env: list[Any], types: list[Any], args: list[Any]) -> None:
+    def compute(original: AnyFunction) -> AnyFunction:
+        def measured(
+            plan: ReferencePlan, env: list[Any], types: list[Any], args: list[Any]
+        ) -> None:
             path, part = plan.path, recorder.part
             for step in plan.steps:
                 begin = now()
@@ -125,7 +133,7 @@ def _tap_reference(recorder: SliceRecorder, taps: Taps) -> None:
 
         return measured
 
-    def compute_verified(original: Any) -> Any:
+    def compute_verified(original: AnyFunction) -> AnyFunction:
         def measured(plan: Any, env: list[Any], types: list[Any], args: list[Any]) -> None:
             path, steps, part = plan.path, plan.steps, recorder.part
             try:
@@ -150,10 +158,10 @@ def _tap_groups(recorder: SliceRecorder, taps: Taps) -> None:
         taps.replace(cls, "forward", _as_part(recorder, "groups", name))
     for cls, name in ((Execution, "groups of regions"), (PerOpExecution, "single ops")):
         taps.replace(cls, "backward", _as_part(recorder, GRADIENTS, f"gradients of {name}"))
-    flushes: Any = weakref.WeakKeyDictionary()
+    flushes: weakref.WeakKeyDictionary[Any, tuple[Any, ...]] = weakref.WeakKeyDictionary()
 
-    def leave_open(original: Any) -> Any:
-        def measured(execution: Any, wanted: list[int]) -> None:
+    def leave_open(original: AnyFunction) -> AnyFunction:
+        def measured(execution: Forward, wanted: list[int]) -> None:
             batch = execution.batch
             flushes[execution] = batch.states, batch.sites, [v.type for v in execution.values]
             original(execution, wanted)
@@ -167,14 +175,16 @@ def _tap_groups(recorder: SliceRecorder, taps: Taps) -> None:
     taps.replace(Backward, "compute", _sliced(recorder, "lanes", "gradients of lanes"))
 
 
-def _gradients_measured(recorder: SliceRecorder, flushes: Any) -> Any:
+def _gradients_measured(
+    recorder: SliceRecorder, flushes: weakref.WeakKeyDictionary[Any, tuple[Any, ...]]
+) -> Maker:
     """The backward pass of an earlier flush by groups: a flush of the same steps, for reports.
 
     flushes: the steps, lines and types of executions that wait for a backward pass
     """
 
-    def make(original: Any) -> Any:
-        def measured(execution: Any, *args: Any) -> Any:
+    def make(original: AnyFunction) -> AnyFunction:
+        def measured(execution: Execution, *args: object) -> Any:
             row = flushes.get(execution, ([], None, []))
             with recorder.flushing(*row), recorder.measured_part(GRADIENTS, "gradients by groups"):
                 return original(execution, *args)
@@ -184,9 +194,9 @@ def _gradients_measured(recorder: SliceRecorder, flushes: Any) -> Any:
     return make
 
 
-def _lanes_measured(recorder: SliceRecorder) -> Any:
-    def make(original: Any) -> Any:
-        def measured(lane_batch: Any, parts: Any, n: int, faults: Any) -> Any:
+def _lanes_measured(recorder: SliceRecorder) -> Maker:
+    def make(original: AnyFunction) -> AnyFunction:
+        def measured(lane_batch: LaneBatch, parts: list[Part], n: int, faults: object) -> Any:
             first = parts[0][1][0]
             types = [v.type for v in first.values]
             with recorder.flushing(first.states, first.sites, types) as flush:
@@ -200,8 +210,8 @@ def _lanes_measured(recorder: SliceRecorder) -> Any:
 
 
 def _tap_backward(recorder: SliceRecorder, taps: Taps) -> None:
-    def ask(original: Any) -> Any:
-        def measured(way: Any, owner: Any, part: Any) -> bool:
+    def ask(original: AnyFunction) -> AnyFunction:
+        def measured(way: backward_ways.BackwardWay, owner: object, part: object) -> bool:
             begin, track = now(), recorder.track()
             done = False
             try:

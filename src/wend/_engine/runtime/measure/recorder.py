@@ -9,14 +9,18 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from wend._engine.core import _hot
+from wend._engine.core._hot import State, Trace
+from wend._engine.core.graph import PathGraph
+from wend._engine.core.provenance import Sites
 
 #: Nanoseconds of a clock that never goes back.
 now = time.perf_counter_ns
@@ -38,7 +42,7 @@ class Scope(NamedTuple):
 
     kind: str
     name: str
-    about: Any
+    about: object
     outer: Scope | None
     frames: tuple[str, ...]
     number: int
@@ -99,10 +103,10 @@ class FlushPart(NamedTuple):
     name: str
     begin: int
     end: int
-    plan: Any = None
-    ops: Any = ()
+    plan: PathGraph | None = None
+    ops: Sequence[Any] = ()
     owner: Any = None
-    steps: Any = ()
+    steps: Sequence[int] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -112,8 +116,8 @@ class MeasuredFlush:
     arena: bytes of temporaries     lanes: fibers that ran these steps together
     """
 
-    states: Any
-    sites: Any
+    states: Sequence[State]
+    sites: Sites | None
     types: list[Any]
     scopes: Scopes
     track: Track
@@ -168,12 +172,12 @@ class SliceRecorder:
             track = self.local.track = number, None
         return track
 
-    def scope_track(self, trace: Any) -> Track:
+    def scope_track(self, trace: Trace) -> Track:
         """The track of the program: this thread, or a fiber of the thread."""
         fiber = trace.fiber
         return self.track() if fiber is None else (self.track()[0], id(fiber))
 
-    def enter(self, kind: str, name: str, about: Any = None) -> Scope:
+    def enter(self, kind: str, name: str, about: object = None) -> Scope:
         """Open a scope: steps recorded from now on belong to this scope."""
         trace = _hot.current_trace()
         track = self.scope_track(trace)
@@ -217,19 +221,19 @@ class SliceRecorder:
             _, begin, track = self.begun.pop(scope.number)
             self.slice(scope.kind, scope.name, begin, track, scope)
 
-    def _mark(self, trace: Any, before: Scope | None, after: Scope | None) -> None:
+    def _mark(self, trace: Trace, before: Scope | None, after: Scope | None) -> None:
         states = trace.states
         row = self.marks.get(id(states))
         if row is None or row[0] is not states:
             row = self.marks[id(states)] = (states, [(0, before)])
         row[1].append((len(states), after))
 
-    def scopes_of(self, states: Any) -> Scopes:
+    def scopes_of(self, states: Sequence[State]) -> Scopes:
         """The scopes of recorded steps, which are forgotten; without marks, the scope of now."""
         row = self.marks.pop(id(states), None)
         return [(0, self.innermost())] if row is None or row[0] is not states else row[1]
 
-    def forget(self, states: Any) -> None:
+    def forget(self, states: Sequence[State]) -> None:
         """Forget the scopes of steps that somebody else has reported."""
         self.marks.pop(id(states), None)
 
@@ -250,7 +254,7 @@ class SliceRecorder:
     # -- the work of the engine -------------------------------------------------------------
 
     @contextmanager
-    def measured(self, kind: str, name: str, about: Any = None) -> Iterator[None]:
+    def measured(self, kind: str, name: str, about: object = None) -> Iterator[None]:
         """Note a slice around a block."""
         track, begin = self.track(), now()
         try:
@@ -258,12 +262,14 @@ class SliceRecorder:
         finally:
             self.slice(kind, name, begin, track, about)
 
-    def slice(self, kind: str, name: str, begin: int, track: Track, about: Any = None) -> None:
+    def slice(self, kind: str, name: str, begin: int, track: Track, about: object = None) -> None:
         """Note a slice that ends now."""
         self.slices.append(Slice(kind, name, begin, now(), track, about))
 
     @contextmanager
-    def flushing(self, states: Any, sites: Any, types: list[Any]) -> Iterator[MeasuredFlush]:
+    def flushing(
+        self, states: Sequence[State], sites: Sites | None, types: list[Any]
+    ) -> Iterator[MeasuredFlush]:
         """Note a flush around a block; parts that run meanwhile belong to the flush."""
         track = self.track()
         flush = MeasuredFlush(states, sites, types, self.scopes_of(states), track)
@@ -307,7 +313,7 @@ def user_frames(most: int = 12) -> tuple[str, ...]:
     import sys
 
     frames: list[str] = []
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(frames) < most:
         code = frame.f_code
         if not _hot.is_internal(code) and "importlib" not in code.co_filename:
@@ -316,6 +322,6 @@ def user_frames(most: int = 12) -> tuple[str, ...]:
     return tuple(frames)
 
 
-def frame_text(code: Any, line: int) -> str:
+def frame_text(code: CodeType, line: int) -> str:
     """A frame as PyTorch's profiler writes it."""
     return f"{code.co_filename}({line}): {code.co_name}"

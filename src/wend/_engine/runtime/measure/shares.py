@@ -6,14 +6,16 @@ multiplication and addition, per cheap and per expensive op on an element, and p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
 from wend._engine.compiler.ir.kernel import Kernel
-from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, Function, Op
 from wend._engine.compiler.parallel.partition import BYTE, CHEAP, DEAR, FMA
-from wend._engine.core._types import LeafPrimitive
+from wend._engine.core._hot import State
+from wend._engine.core._types import LeafPrimitive, TensorType
+from wend._engine.core.graph import Node, PathGraph
 from wend._engine.runtime.measure.recorder import FlushPart, MeasuredFlush
 from wend._engine.runtime.report import maker_of, size_of, work_of
 
@@ -34,7 +36,7 @@ class OpCost(NamedTuple):
     origin: int = -1
 
 
-def origin_of(node: Any, path: Any) -> int:
+def origin_of(node: Node, path: PathGraph) -> int:
     """Return the step of the path whose gradient a node is; -1 for a step of an earlier path."""
     source = getattr(node, "source", None)
     if source is None or not 0 <= source.at < path.n_states:
@@ -72,15 +74,15 @@ def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) 
     return costs
 
 
-def step_and_origin(maker: Any, path: Any) -> tuple[int, int]:
+def step_and_origin(maker: tuple[int, Node] | None, path: PathGraph) -> tuple[int, int]:
     """Return the step and the `OpCost.origin` of an entry of `PathGraph.makers`."""
     return (-1, -1) if maker is None else (maker[0], origin_of(maker[1], path))
 
 
 def op_cost(
-    op: Any,
+    op: Op,
     kernel: Kernel | None,
-    f: Any,
+    f: Function,
     value: Callable[[Any], int],
     place: tuple[int, int],
 ) -> OpCost:
@@ -116,19 +118,19 @@ def costs_of_steps(flush: MeasuredFlush) -> list[OpCost]:
     return costs
 
 
-def _types_of(state: Any, types: list[Any]) -> tuple[list[Any], list[Any]]:
+def _types_of(state: State, types: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return the types of a step's operands and results, as far as known."""
     reads = [types[i] for i in state.operand_indices() if i < len(types)]
     outs = types[state.first : state.first + state.n_out]
     return [t for t in reads if t is not None], [t for t in outs if t is not None]
 
 
-def _elements(type_: Any) -> int:
+def _elements(type_: TensorType) -> int:
     """Return how many elements a value has."""
     return prod(map(int, type_.dims))
 
 
-def bytes_of(state: Any, types: list[Any]) -> int:
+def bytes_of(state: State, types: list[Any]) -> int:
     """Return the bytes of a step's operands and results."""
     reads, outs = _types_of(state, types)
     return sum([t.nbytes for t in (*reads, *outs)])
@@ -139,7 +141,7 @@ _PRODUCTS = {"matmul": 0, "linear": 0, "mm": 0, "bmm": 0, "addmm": 1, "baddbmm":
              "dot": 0, "einsum": 0, "addmv": 1, "addbmm": 1}  # fmt: skip
 
 
-def flops_of(state: Any, types: list[Any]) -> int:
+def flops_of(state: State, types: list[Any]) -> int:
     """Return the operations of a step: two per multiplication and addition,
     or else one per element.
 
@@ -157,7 +159,9 @@ def flops_of(state: Any, types: list[Any]) -> int:
     return max([elements, *[_elements(t) for t in reads]])
 
 
-def macs_of_convolution(name: str, x: Any, weight: Any, out: Any) -> int:
+def macs_of_convolution(
+    name: str, x: Sequence[int], weight: Sequence[int], out: Sequence[int]
+) -> int:
     """Return the multiply-adds of a convolution of these shapes, on each element of a result."""
     across = x if "transpose" in name else out
     return prod(map(int, across)) * (prod(map(int, weight)) // max(int(weight[0]), 1))

@@ -12,7 +12,7 @@ from wend._engine.runtime.verify.bad_values import facts_of
 BARS = 16
 
 
-def summary(array: Any) -> dict[str, Any]:
+def summary(array: object) -> dict[str, Any]:
     """The smallest and largest finite number, mean and spread, counts of NaN and infinity.
 
     Numbers also have a histogram between the smallest and the largest.

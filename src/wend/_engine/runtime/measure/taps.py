@@ -16,7 +16,7 @@ _ABSENT = object()
 class Tap:
     """A replaced attribute of a module or class."""
 
-    def __init__(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    def __init__(self, owner: object, name: str, make: Callable[[Any], Any]) -> None:
         """make: given the original, returns the replacement"""
         self.owner, self.name = owner, name
         self.own = vars(owner).get(name, _ABSENT)
@@ -40,7 +40,7 @@ class Taps:
     def __init__(self) -> None:
         self.undo: list[Callable[[], None]] = []
 
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    def replace(self, owner: object, name: str, make: Callable[[Any], Any]) -> None:
         """Replace an attribute: see `Tap`."""
         self.undo.append(Tap(owner, name, make).remove)
 

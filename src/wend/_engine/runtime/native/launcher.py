@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from wend._engine.core.step_log import ROWS
 from wend._engine.ops import philox
 from wend._engine.runtime.native import _launch_select
 from wend._engine.transforms.history import note_history
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 launcher: Any = _launch_select.select()
 launcher.fill("empty", np.empty)
@@ -30,12 +35,12 @@ if is_compiled(launcher):
 LARGE = 1 << 18
 
 
-def maker(shape: tuple[int, ...], dtype: Any) -> Any:
+def maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., NDArray[Any]]:
     """Return the function that makes an array of this shape and NumPy dtype, called with both."""
     return maker_of(math.prod(shape) * dtype.itemsize)
 
 
-def maker_of(n_bytes: int) -> Any:
+def maker_of(n_bytes: int) -> Callable[..., NDArray[Any]]:
     """Return the function that makes an array of this many bytes.
 
     The function is called with the shape and the NumPy dtype of the array.

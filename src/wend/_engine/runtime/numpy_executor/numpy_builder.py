@@ -7,6 +7,7 @@ No code is generated here.  The tests run every rule through this builder and co
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,7 @@ class NumpyBuilder:
 
     # -- checks: a rule that breaks the protocol fails here, not in generated code --------------
 
-    def _check(self, holds: Any, name: str, x: Array) -> None:
+    def _check(self, holds: object, name: str, x: Array) -> None:
         if not holds:
             raise TypeError(f"{name}: the instruction does not take {x.dtype}")
 
@@ -179,7 +180,7 @@ class NumpyBuilder:
             raise ValueError(f"{name}: an int divided by 0; some machines trap")
 
 
-def _unary(function: Any, kinds: str) -> Any:
+def _unary(function: Callable[..., Any], kinds: str) -> Callable[..., Any]:
     def instruction(self: NumpyBuilder, x: Array) -> Array:
         self._check(x.dtype.kind in kinds, function.__name__, x)
         return function(x)
@@ -187,7 +188,7 @@ def _unary(function: Any, kinds: str) -> Any:
     return instruction
 
 
-def _binary(function: Any, kinds: str) -> Any:
+def _binary(function: Callable[..., Any], kinds: str) -> Callable[..., Any]:
     def instruction(self: NumpyBuilder, x: Array, y: Array) -> Array:
         self._same(function.__name__, x, y)
         self._check(x.dtype.kind in kinds, function.__name__, x)
@@ -229,7 +230,7 @@ _BINARY: dict[str, dict[str, Any]] = {
 # fmt: on
 
 
-def _install(make: Any, table: dict[str, dict[str, Any]]) -> None:
+def _install(make: Callable[[Any, str], Any], table: dict[str, dict[str, Any]]) -> None:
     for kinds, rows in table.items():
         for name, function in rows.items():
             setattr(NumpyBuilder, name, make(function, kinds))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from wend._engine.base.errors import DefectError
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Segment, Storage
+from wend._engine.core._types import TensorType
 from wend._engine.core.graph import Node, PathGraph, n_ops, path_at
 from wend._engine.core.provenance import last_site, locate, site_of
 from wend._engine.core.whole import Headroom
@@ -21,6 +23,9 @@ from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.runners import NodeRun, can_fail, run_plainly
 from wend._engine.transforms.differentiate import saved_ids
 from wend._engine.transforms.history import note_history
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def read_turned(path: PathGraph) -> set[int]:
@@ -192,7 +197,7 @@ class ReferencePlan:
             if value.buffer is None and env[i] is not None:
                 value.buffer = _as_array(env[i])
 
-    def _keep_segment(self, batch: FlushJob, env: Any, roots: list[int]) -> None:
+    def _keep_segment(self, batch: FlushJob, env: Sequence[Any], roots: list[int]) -> None:
         values = batch.values
         # The serial is taken at the end of the flush: a segment that this segment uses, perhaps of
         # another thread, is older.
@@ -316,7 +321,7 @@ def failing_step(fault: BaseException) -> NodeRun | None:
     return None
 
 
-def check_type(node: Node, array: Any, type_: Any) -> None:
+def check_type(node: Node, array: NDArray[Any], type_: TensorType) -> None:
     """Raise DefectError if a rule gave an array of another type than the inferred type."""
     if array.dtype != type_.dtype.numpy or array.shape != tuple(type_.shape):
         raise DefectError(
@@ -369,11 +374,11 @@ def undo(batch: FlushJob, env: list[Any], failed: dict[int, BaseException], posi
             handle.value = old
 
 
-def _as_array(array: Any) -> Any:
+def _as_array(array: object) -> NDArray[Any]:
     return array if type(array) is np.ndarray else np.asarray(array)
 
 
-def _type_of_array(array: Any, types: list[Any]) -> Any:
+def _type_of_array(array: NDArray[Any], types: list[Any]) -> TensorType:
     from wend._engine.base.dtypes import from_numpy
 
     return _types.intern_type(tuple(array.shape), from_numpy(array.dtype), types[0].device)

@@ -9,11 +9,12 @@ would not earn back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from wend._engine.base import config
 from wend._engine.core import _types
+from wend._engine.core._types import Program
 from wend._engine.core.body import Body, Total
 from wend._engine.core.graph import Graph, Node
 from wend._engine.core.types import Number, Spec
@@ -27,7 +28,7 @@ Runner = Callable[..., Any]
 ENOUGH = 0.4
 
 
-def runner_of(program: Any) -> Runner:
+def runner_of(program: Program) -> Runner:
     """Return the runner of a pattern's primitive; made once."""
     runner: Runner | None = program.runner
     if runner is None:
@@ -35,7 +36,7 @@ def runner_of(program: Any) -> Runner:
     return runner
 
 
-def make_runner(program: Any) -> Runner:
+def make_runner(program: Program) -> Runner:
     """Make the function that calls the reference rule of a pattern."""
     prim = program.prim
     if isinstance(prim, Body):
@@ -78,7 +79,7 @@ class ReadyRule:
     maker: ClassVar[Callable[[Any], Runner | None] | None] = None
     spent: ClassVar[float] = 0.0  # seconds that all such rules have taken
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
         self.rule = runner_of(program)
         self.code: Runner | None = None
@@ -110,7 +111,7 @@ class ReadyRule:
         return ReadyRule.maker is not None and ReadyRule.spent >= ENOUGH
 
 
-def quick_runner_of(program: Any) -> Runner:
+def quick_runner_of(program: Program) -> Runner:
     """Return the fastest runner of a pattern; `runner_of` returns the one that repairs failures."""
     if not program.prim.schedule.ready:
         return runner_of(program)
@@ -128,7 +129,7 @@ def total(arrays: list[Any]) -> Any:
     return accumulator
 
 
-def run_plainly(program: Any, arrays: list[Any], args: list[Any]) -> list[Any]:
+def run_plainly(program: Program, arrays: list[Any], args: list[Any]) -> list[Any]:
     """Return all results of a pattern by reference rules alone, op by op, with no write in place.
 
     This function shares as little code as possible with the faster ways whose failures it repairs.
@@ -148,7 +149,7 @@ def run_plainly(program: Any, arrays: list[Any], args: list[Any]) -> list[Any]:
     return [None if i is None else env[i] for i in graph.outputs]
 
 
-def can_fail(program: Any) -> bool:
+def can_fail(program: Program) -> bool:
     """Return whether a pattern has an op that may refuse the user's values by its own rule."""
     prim = program.prim
     if prim.facts.fallible:
@@ -217,7 +218,7 @@ class NodeRun:
             self.spent = spent_operands(self.node, self.frees)
         return room_among(arrays, self.spent)
 
-    def run(self, arrays: list[Any], numbers: Any, env: list[Any]) -> None:
+    def run(self, arrays: list[Any], numbers: Sequence[Any], env: list[Any]) -> None:
         """Run the node on given operands and run-time args; store the results in `env`."""
         result = self.runner(arrays, numbers)
         if self.output is not None:
@@ -249,7 +250,7 @@ def _make_graph_runner(graph: Graph) -> Callable[[list[Any], Any, Any], list[Any
     room = [None] * (graph.size - graph.n_inputs)
     results = graph.outputs
 
-    def run(env: list[Any], types: Any, args: Any) -> list[Any]:
+    def run(env: list[Any], types: list[Any], args: list[Any]) -> list[Any]:
         env += room
         for step in steps:
             step.call(env, types, args)

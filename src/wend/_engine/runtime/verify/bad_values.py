@@ -11,19 +11,25 @@ result the search goes back along bad operands:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from types import CodeType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wend._engine.core import _types
-from wend._engine.core.graph import PathGraph, Source, live_nodes, source_of
-from wend._engine.core.provenance import Site
+from wend._engine.core.graph import Node, PathGraph, Source, live_nodes, source_of
+from wend._engine.core.primitive import Primitive
+from wend._engine.core.provenance import Site, Sites
 from wend._engine.ops.contract import Contract
 from wend._engine.ops.elementwise.comparison import Comparison, Predicate
 from wend._engine.ops.elementwise.family import Elementwise
 from wend._engine.runtime.numpy_executor.runners import run_plainly
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 NAN, INFINITY = "NaN", "infinity"
 
@@ -120,7 +126,7 @@ def _article(kind: str) -> str:
     return "a NaN" if kind == NAN else "an infinity"
 
 
-def is_bad(array: Any) -> bool:
+def is_bad(array: object) -> bool:
     """Whether an array has an element that is no finite number; reads the array once."""
     array = np.asarray(array)
     if array.dtype.kind in "biuSUO" or array.size == 0:
@@ -133,14 +139,14 @@ def is_bad(array: Any) -> bool:
         return not bool(np.isfinite(_wide(array)).all())
 
 
-def _wide(array: Any) -> Any:
+def _wide(array: NDArray[Any]) -> NDArray[Any]:
     """An array of a type that NumPy's tests of floats take."""
     if array.dtype.kind == "V" or array.dtype.itemsize == 1:
         return array.astype(np.float32)
     return array
 
 
-def facts_of(array: Any, label: str) -> Facts:
+def facts_of(array: object, label: str) -> Facts:
     """Return the facts to be told of an array."""
     array = np.asarray(array)
     facts = Facts(label, str(array.dtype), tuple(array.shape))
@@ -161,7 +167,7 @@ def lines_of(rows: list[tuple[str, Any]]) -> str:
     return "".join(f"\n  {facts_of(array, label)}" for label, array in rows)
 
 
-def hands_on(prim: Any, kind: int) -> bool:
+def hands_on(prim: Primitive, kind: int) -> bool:
     """Whether each bad element of the operands makes some result of an op bad.
 
     kind: 0 for NaN, 1 for an infinity, which most functions may turn into a finite number
@@ -175,7 +181,7 @@ def hands_on(prim: Any, kind: int) -> bool:
     return isinstance(prim, Contract) or prim.name in _MOVES or prim.name in _SUMS
 
 
-def _site_in(sites: Any, path: PathGraph, source: Source) -> Any:
+def _site_in(sites: Sites, path: PathGraph, source: Source) -> tuple[CodeType | None, int]:
     """(code, instruction) of the op of a segment that a node of a backward pass belongs to."""
     if source.at in sites:
         return sites[source.at]
@@ -199,7 +205,7 @@ _MOVES = {
 }  # fmt: skip
 
 
-def _is_like(array: Any, held: Any) -> bool:
+def _is_like(array: NDArray[Any], held: NDArray[Any]) -> bool:
     """Whether an array is another one but for rounding."""
     if array.shape != held.shape:
         return False
@@ -222,7 +228,7 @@ class Replay:
         leaves: dict[int, Any],
         types: list[Any],
         args: list[Any],
-        sites: Any = None,
+        sites: Sites | None = None,
     ) -> None:
         self.path = path
         self.types = types
@@ -255,7 +261,7 @@ class Replay:
                 for o, array in zip(node.outputs, results, strict=True):
                     env.setdefault(o, np.asarray(array))
 
-    def numbers(self, node: Any) -> list[Any]:
+    def numbers(self, node: Node) -> list[Any]:
         """The run-time numbers of a node."""
         return [_types.evaluate(e, self.types, self.args) for e in node.args]
 
@@ -410,7 +416,7 @@ class Replay:
                     agreed = agreed or o in held
         return agreed
 
-    def _given(self, k: int, test: Any) -> bool:
+    def _given(self, k: int, test: Callable[[float], object]) -> bool:
         """Whether a number of a node is bad: a bad number is the program's own."""
         numbers = self.numbers(self.path.nodes[k])
         return any(isinstance(n, float) and bool(test(n)) for n in numbers)

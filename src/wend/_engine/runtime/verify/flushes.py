@@ -16,7 +16,7 @@ A flush is not compared if it fails, or calls users' functions, which must not r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -26,9 +26,9 @@ from wend._engine.base import config
 from wend._engine.base.dtypes import from_numpy
 from wend._engine.base.errors import DefectError
 from wend._engine.core import _hot, _types
-from wend._engine.core._hot import FlushJob, Segment, Value
+from wend._engine.core._hot import FlushJob, Segment, Tensor, Value
 from wend._engine.core.graph import PathGraph
-from wend._engine.core.provenance import last_site, locate
+from wend._engine.core.provenance import Site, last_site, locate
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.numpy_executor.runners import graph_runner
 from wend._engine.runtime.verify.plans import (
@@ -57,7 +57,9 @@ class Shadow:
         #: Bytes of the path's narrowest float: results that follow from it have its rounding.
         self.width = min([bytes_of_dtype(t.dtype.numpy) for t in types if t is not None], default=8)
 
-    def run(self, wanted: frozenset[int], roots: frozenset[int]) -> Any:
+    def run(
+        self, wanted: frozenset[int], roots: frozenset[int]
+    ) -> tuple[ReferencePlan, list[Any]] | None:
         """Compute the wanted values, and the values for gradients of `roots`, by the reference.
 
         Returns (plan, all values).  Returns None if the path calls users' functions, lacks the
@@ -148,7 +150,9 @@ def verify_plan(batch: FlushJob, live: list[int]) -> None:
         verify(compiled, batch)
 
 
-def compare(batch: FlushJob, live: list[int], shadow: Shadow, plan: Any, env: list[Any]) -> None:
+def compare(
+    batch: FlushJob, live: list[int], shadow: Shadow, plan: ReferencePlan, env: list[Any]
+) -> None:
     """Raise DefectError, with the user's line, for the first value that differs."""
     limits = Limits(plan, env, batch)
     for i in sorted(live):
@@ -164,7 +168,7 @@ def compare(batch: FlushJob, live: list[int], shadow: Shadow, plan: Any, env: li
         raise locate(fault, name, batch, i, shadow.path)
 
 
-def apart(actual: Any, expected: Any) -> str:
+def apart(actual: object, expected: object) -> str:
     """Return how far two arrays are apart, for a message."""
     actual, expected = np.asarray(actual), np.asarray(expected)
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
@@ -201,7 +205,7 @@ def scale_of(gradients: Iterable[Any]) -> float:
     return max([magnitude(np.asarray(g)) for g in gradients if g is not None], default=0.0)
 
 
-def same_gradient(actual: Any, expected: Any, width: int, scale: float) -> bool:
+def same_gradient(actual: object, expected: object, width: int, scale: float) -> bool:
     """Return whether two gradients agree; None stands for a gradient of zeros.
 
     width: see `Shadow`
@@ -216,7 +220,7 @@ def same_gradient(actual: Any, expected: Any, width: int, scale: float) -> bool:
     )
 
 
-def differing(actual: Any, expected: Any, site: Any) -> DefectError:
+def differing(actual: object, expected: object, site: Site | None) -> DefectError:
     """Return the error for a gradient that differs."""
     if actual is None or expected is None:
         how = " (none was given)" if actual is None else " (there should be none)"
@@ -243,7 +247,7 @@ class Account:
             for i, g in table.items():
                 self.seeds[key, i] = np.array(_hot.ensure(_hot.refreshed(g)))
 
-    def note(self, value: Value, g: Any) -> None:
+    def note(self, value: Value, g: Tensor) -> None:
         """Note a gradient of a value that no segment of this account has handed on.
 
         g: a handle, which is computed when the segment of the value is passed by
@@ -301,7 +305,7 @@ _VERIFYING = {"execute": execute, "execute_many": execute_many}
 _plain: dict[str, Any] = {}
 
 
-def install(name: str, function: Any) -> None:
+def install(name: str, function: Callable[..., Any]) -> None:
     """Fill a slot of the core that computes flushes.
 
     Calls go through this module while flushes are verified.
@@ -347,7 +351,7 @@ def note_pass(serial: int, position: int, segment: Segment) -> None:
     guard.note_pass(serial, position, segment)
 
 
-def guarded(name: str, function: Any) -> Any:
+def guarded(name: str, function: Any) -> Callable[..., Any]:
     """A function that computes flushes, behind the guard of NaN and infinity."""
     from wend._engine.runtime.verify import guard
 

@@ -57,7 +57,9 @@ WATCH = Findings()
 _inside: set[int] = set()
 
 
-def execute(plain: Any, batch: FlushJob, live: list[int]) -> None:
+def execute(
+    plain: Callable[[FlushJob, list[int]], object], batch: FlushJob, live: list[int]
+) -> None:
     """Compute the live values of a flush, and tell of a bad value among them."""
     if id(batch.values) in _inside:  # lanes that go on to single flushes are looked at once
         plain(batch, live)
@@ -98,7 +100,11 @@ def put_back(rows: list[Any]) -> None:
             handle.value = old
 
 
-def execute_many(plain: Any, batches: list[FlushJob], lives: list[list[int]]) -> None:
+def execute_many(
+    plain: Callable[[list[FlushJob], list[list[int]]], object],
+    batches: list[FlushJob],
+    lives: list[list[int]],
+) -> None:
     """Do the same as `execute`, for the pending flushes of several fibers."""
     held = [hold(batch) for batch in batches]
     touched = [list(batch.touched) for batch in batches]

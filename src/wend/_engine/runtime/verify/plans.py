@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,19 @@ from wend._engine.core.provenance import locate
 from wend._engine.ops.elementwise.arithmetic import Add, Sub
 from wend._engine.ops.reduce import Sum
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
+from wend._engine.runtime.numpy_executor.runners import NodeRun
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wend._engine.runtime.compiled.plan import CompiledPlan
+
 
 #: By bytes of a float: how far results may differ, relative to the largest element.
 TOLERANCE = {2: 2e-2, 4: 2e-4, 8: 1e-9}
 
 
-def verify(compiled: Any, batch: FlushJob) -> None:
+def verify(compiled: CompiledPlan, batch: FlushJob) -> None:
     """Raise DefectError, with the user's line, if machine code computes different values."""
     reference = compiled.reference
     expected = expect(reference, batch)
@@ -64,7 +71,7 @@ def evaluate(
     return env
 
 
-def call(step: Any, env: list[Any], types: list[Any], args: list[Any]) -> None:
+def call(step: NodeRun, env: list[Any], types: list[Any], args: list[Any]) -> None:
     """Run a step so that it frees nothing, and writes to no operand."""
     frees, donates, step.frees, step.donates = step.frees, step.donates, (), False
     try:
@@ -83,7 +90,7 @@ class Limits:
         self.widths = narrowest(reference, expected)
         self.terms: dict[int, float] | None = None  # found at the first need
 
-    def allow(self, i: int, array: Any) -> bool:
+    def allow(self, i: int, array: object) -> bool:
         """Return whether an array may be the value i."""
         expected, width = self.expected[i], self.widths.get(i, 8)
         if agree(array, expected, 0.0, width):
@@ -133,7 +140,7 @@ def terms_of_sums(
     return terms
 
 
-def magnitude(a: Any) -> float:
+def magnitude(a: NDArray[Any]) -> float:
     """Return the largest absolute value of the finite elements of an array."""
     return float(np.max(np.abs(a[np.isfinite(a)]).astype(np.float64), initial=1e-30))
 
@@ -170,19 +177,19 @@ def narrowest(reference: ReferencePlan, expected: list[Any]) -> dict[int, int]:
     return widths
 
 
-def bytes_of(array: Any) -> int:
+def bytes_of(array: object) -> int:
     """Return the bytes of a float of this array; 8 for an array without floats or rounding."""
     return bytes_of_dtype(np.asarray(array).dtype)
 
 
-def bytes_of_dtype(dtype: Any) -> int:
+def bytes_of_dtype(dtype: np.dtype[Any]) -> int:
     """Return the bytes of a float of this NumPy dtype; 8 for a dtype that is not of floats."""
     if dtype.kind in "biuO":
         return 8
     return int(dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize)
 
 
-def tolerance_of(dtype: Any, width: int) -> float:
+def tolerance_of(dtype: np.dtype[Any], width: int) -> float:
     """Return how far results may differ, relative to the largest element.
 
     width: bytes of the narrowest float that the results were made from
@@ -190,7 +197,7 @@ def tolerance_of(dtype: Any, width: int) -> float:
     return TOLERANCE[min(dtype.itemsize, width)] if dtype.kind != "c" else 2e-4
 
 
-def agree(a: Any, b: Any, largest: float, width: int = 8) -> bool:
+def agree(a: object, b: object, largest: float, width: int = 8) -> bool:
     """Return whether two arrays are equal up to the rounding of sums in another order.
 
     largest: the largest term of a sum
