@@ -221,7 +221,7 @@ class Primitive(Rules):
                 out.append(Number(self.categories[k]))
         return out
 
-    def joined(self, arrays: list[Any]) -> Any:
+    def joined(self, arrays: list[Any]) -> object:
         """The result of many arrays of equal shape and dtype, if the op does no more than join
         them.
 

@@ -246,7 +246,7 @@ def identified(segment: Segment, i: int) -> Value:
     return value
 
 
-def labelled(identity: Value, type_: TensorType, buffer: Any) -> Value:
+def labelled(identity: Value, type_: TensorType, buffer: object) -> Value:
     """Saved data of an input, with the input's gradient identity."""
     value: Value = _hot.held(type_, buffer)
     value.leaf = identity.leaf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from wend._engine.core.provenance import current_site
 from wend._engine.runtime.batching import _grouper_select, _slabs_select
 from wend._engine.runtime.batching.deferred_backward import ParameterGradients, apart_from, run_tail
 from wend._engine.runtime.batching.forward import Forward, dense
-from wend._engine.runtime.batching.slabs import Unsuited, is_wide
+from wend._engine.runtime.batching.slabs import Group, Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template
 from wend._engine.runtime.native import _launch_select
 
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from wend._engine.runtime.batching._grouper import GroupNode
 
 
-_grouper: Any = _grouper_select.select()
-_launch: Any = _launch_select.select()
-_slabs: Any = _slabs_select.select()
+_grouper: ModuleType = _grouper_select.select()
+_launch: ModuleType = _launch_select.select()
+_slabs: ModuleType = _slabs_select.select()
 
 
 class Execution(Forward):
     """A flush, and the gradients that flow through it."""
 
-    def share_out(self, group: Any) -> None:
+    def share_out(self, group: Group) -> None:
         """Push the gradient of a join's result back to the joined parts."""
         _slabs.share_out(group, self.sorter, self)
 
@@ -76,7 +77,7 @@ class Execution(Forward):
                 found.append((i, dense(total)))
         return found
 
-    def forget(self, group: Any) -> None:
+    def forget(self, group: Group) -> None:
         """Set the gradients that a backward pass has left in a group to zero."""
         if group.family is not None:
             group.family.clear(group)
@@ -209,7 +210,7 @@ class Execution(Forward):
             target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
         )
 
-    def back(self, group: Any) -> None:
+    def back(self, group: Group) -> None:
         """Push the gradients of a group's values back to the group's operands."""
         template, sorter = group.template, self.sorter
         if not template.gives:

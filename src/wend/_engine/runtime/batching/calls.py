@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from wend._engine.runtime.batching._slabs import TemplateKernel
 
 
-_launch: Any = _launch_select.select()
-_slabs: Any = _slabs_select.select()
+_launch: ModuleType = _launch_select.select()
+_slabs: ModuleType = _slabs_select.select()
 
 BYTES = np.dtype(np.uint8)
 

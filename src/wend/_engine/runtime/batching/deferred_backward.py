@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_slabs: Any = _slabs_select.select()
+_slabs: ModuleType = _slabs_select.select()
 
 #: Most kernels for parameters' gradients that a template keeps, by the sizes of their operands.
 MOST_TAILS = 128

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import accumulate
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.calls import words_of
 from wend._engine.runtime.batching.report import Groups
-from wend._engine.runtime.batching.signatures import SINGLES
+from wend._engine.runtime.batching.signatures import SINGLES, Sorter
 from wend._engine.runtime.batching.slabs import Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template, TemplateFunction
 from wend._engine.runtime.compiled.arena import ALIGNMENT, aligned
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from wend._engine.runtime.batching._grouper import GroupNode
 
 
-_launch: Any = _launch_select.select()
-_slabs: Any = _slabs_select.select()
+_launch: ModuleType = _launch_select.select()
+_slabs: ModuleType = _slabs_select.select()
 
 #: Most operands, results and backward results together, of an op that is run on addresses.
 MOST_ENTRIES = 64
@@ -184,17 +185,17 @@ class PerOpExecution(Execution):
         return partial(summary_of, self.sorter), partial(owners_of, self.sorter)
 
 
-def summary_of(sorter: Any) -> list[Any]:
+def summary_of(sorter: Sorter) -> list[Any]:
     """Return the ops of a flush as groups of a single member (`report.Noted`)."""
     return [(sorter.nodes[g], 1, 1, True, sorter.made_of(g)[0]) for g in needed_of(sorter)]
 
 
-def owners_of(sorter: Any) -> dict[int, int]:
+def owners_of(sorter: Sorter) -> dict[int, int]:
     """Return by value the number of the group of `summary_of` that makes the value."""
     return {i: k for k, g in enumerate(needed_of(sorter)) for i in sorter.made_of(g)}
 
 
-def needed_of(sorter: Any) -> list[int]:
+def needed_of(sorter: Sorter) -> list[int]:
     """Return the numbers of the ops of a flush that were run."""
     return [g for g, on in enumerate(sorter.needed) if on]
 

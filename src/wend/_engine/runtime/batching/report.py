@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wend._engine.core._types import LeafPrimitive, TensorType
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wend._engine.runtime.batching._grouper import GroupNode
 
 
-_grouper: Any = _grouper_select.select()
+_grouper: ModuleType = _grouper_select.select()
 
 #: Most flushes, and most ops of these together, that are remembered.  Records that are kept longer
 #: are out of cache when freed, which takes time.

@@ -8,13 +8,15 @@ or its members run one by one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from wend._engine.base import config
 from wend._engine.base.shapes import contiguous_strides
-from wend._engine.core._hot import Record
+from wend._engine.core._hot import Record, Value
 from wend._engine.core.primitive import Primitive
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.transforms.rows import (
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from wend._engine.runtime.batching._grouper import GroupNode
 
 
-_grouper: Any = _grouper_select.select()
+_grouper: ModuleType = _grouper_select.select()
 
 #: Most nodes (also: offsets) and most templates that are kept; beyond these all are forgotten.
 MOST_NODES = 20_000
@@ -49,6 +51,28 @@ STACK, ROW, SHARED = _grouper.STACK, _grouper.ROW, _grouper.SHARED
 GRAD, OUTSIDE, LEAF, ANYWHERE = _grouper.GRAD, _grouper.OUTSIDE, _grouper.LEAF, _grouper.ANYWHERE
 #: The role of a parameter.
 PARAMETER = GRAD | OUTSIDE | LEAF
+
+
+class Sorter(Protocol):
+    """The regions of a flush, as far as the rules of regions ask: see `_grouper.Grouper`."""
+
+    nodes: list[GroupNode]
+    needed: Sequence[bool]
+
+    def made_of(self, region: int, /) -> Sequence[int]:
+        """The values of a region."""
+
+    def operands_of(self, region: int, /) -> Sequence[int]:
+        """The values from outside that a region reads."""
+
+    def local_of(self, value: int, region: int, /) -> int:
+        """The number of a value in a region; -1 if the value is not of that region."""
+
+    def rows_of(self, region: int, /) -> int:
+        """The number of rows of a region."""
+
+    def role(self, value: int, leaf: Value, /) -> int:
+        """The role of a value from outside."""
 
 
 def words(n: int) -> NDArray[np.int64]:
@@ -192,7 +216,7 @@ def offset(key: tuple[Any, ...]) -> int:
 
 
 def child(
-    sorter: Any,
+    sorter: Sorter,
     parent: GroupNode,
     state: Record,
     ins: list[int],
@@ -293,7 +317,7 @@ def severed_in(node: GroupNode) -> frozenset[int] | None:
     return frozenset(range(node.n_operands)) - flowing or None
 
 
-def references(sorter: Any, ins: list[int], target: int) -> tuple[list[int], list[int], int]:
+def references(sorter: Sorter, ins: list[int], target: int) -> tuple[list[int], list[int], int]:
     """Return (`GroupNode.refs` of an op, places of operands new to the region, number of operands).
 
     ins: the op's operands
@@ -360,7 +384,7 @@ def find_rows(
     return None
 
 
-def too_large(types: list[Any], ins: list[int], sorter: Any, values: list[Any]) -> bool:
+def too_large(types: list[Any], ins: list[int], sorter: Sorter, values: list[Any]) -> bool:
     """Whether an operand is too large to be copied next to those of other members."""
     return any(
         t.nbytes > LARGEST_OPERAND and sorter.role(i, values[i]) != PARAMETER

@@ -8,7 +8,8 @@ rows that the gradients of parameters read therefore lie side by side for all gr
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_launch: Any = _launch_select.select()
+_launch: ModuleType = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
 #: Most bound calls that a structure keeps: by number of lanes, and by number of rows.  Calls for
@@ -113,6 +114,26 @@ def is_ready(template: Template) -> bool:
         function is None or getattr(function.plan, "compiled", None) is not None
         for function in (template.forward, template.backward)
     )
+
+
+class Group(Protocol):
+    """Members of the same structure that run together: see `_slabs.Group`."""
+
+    node: Any
+    at: int
+    count: int
+    leader: int
+    alone: bool
+    by_rows: bool
+    n: int
+    lift: int
+    seeds: Any
+    seed: int
+    family: Any
+    template: Any
+    numbers: list[Any]
+    types: list[Any]
+    arrays: list[Any]
 
 
 class Slab:

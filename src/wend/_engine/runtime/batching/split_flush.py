@@ -8,6 +8,7 @@ enter the rest from outside, and the rest is run by regions.
 from __future__ import annotations
 
 import time
+from types import ModuleType
 from typing import Any
 
 from wend._engine.core import _hot
@@ -20,7 +21,7 @@ from wend._engine.runtime.batching.signatures import code
 from wend._engine.runtime.executors import Executor, FlushRun, always, compute
 from wend._engine.transforms.hooks import retaining
 
-_grouper: Any = _grouper_select.select()
+_grouper: ModuleType = _grouper_select.select()
 _PLAIN, _LEAF, _NODE, _INFERENCE = range(4)  # kinds of leaves, as `LeafPrimitive.grad`
 #: At most one of so many ops may be in the first part.
 RARE = 4

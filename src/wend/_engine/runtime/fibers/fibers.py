@@ -14,6 +14,7 @@ import contextvars
 import functools
 import threading
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -28,7 +29,7 @@ from wend._engine.runtime.batching.executor import allowed
 from wend._engine.runtime.fibers import _lanes_select
 from wend._engine.runtime.fibers import flush_lanes as _flush_lanes  # noqa: F401  (fills a slot)
 
-_lanes: Any = _lanes_select.select()
+_lanes: ModuleType = _lanes_select.select()
 
 Call = Callable[[], Any]
 

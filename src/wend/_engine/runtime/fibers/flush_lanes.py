@@ -6,6 +6,7 @@ that were not run together, the log gets the reason.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from wend._engine.runtime.repair import held_back
 from wend._engine.runtime.verify.flushes import install
 from wend._engine.transforms.hooks import retaining
 
-_lanes: Any = _lanes_select.select()
+_lanes: ModuleType = _lanes_select.select()
 
 
 #: Names of the ways to run lanes, for reports: a lane that no lane is like, and that no backward

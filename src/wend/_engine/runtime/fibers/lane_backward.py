@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_launch: Any = _launch_select.select()
+_launch: ModuleType = _launch_select.select()
 _lanes: Any = _lanes_select.select()
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import operator
 import weakref
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_grouper: Any = _grouper_select.select()
-_launch: Any = _launch_select.select()
+_grouper: ModuleType = _grouper_select.select()
+_launch: ModuleType = _launch_select.select()
 _lanes: Any = _lanes_select.select()
 
 #: How often a path must have been taken before: a rare path is not worth a `LaneBatch`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-launcher: Any = _launch_select.select()
+launcher: ModuleType = _launch_select.select()
 launcher.fill("empty", np.empty)
 launcher.fill("interrupts", is_interrupt)
 launcher.fill("note", note_history)

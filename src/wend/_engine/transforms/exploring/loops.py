@@ -335,11 +335,11 @@ class _ExploredZip(metaclass=_ZipKind):
         return _zip(*items, **strict)
 
 
-def _explored_max(*args: Any, **kwargs: Any) -> Any:
+def _explored_max(*args: object, **kwargs: object) -> Any:
     return _largest(MAX, _max, args, kwargs)
 
 
-def _explored_min(*args: Any, **kwargs: Any) -> Any:
+def _explored_min(*args: object, **kwargs: object) -> Any:
     return _largest(MIN, _min, args, kwargs)
 
 
