@@ -13,9 +13,9 @@ import sys
 import types
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
-from wend._engine.core.symbolic import ARG, SymInt, SymNumber, expr_of, hint_of
+from wend._engine.core.symbolic import ARG, Expr, SymInt, SymNumber, expr_of, hint_of
 from wend._engine.transforms.exploring.numbers import AskedNumber, Extent, noted
 
 _ENDS = ("STORE_", "POP_TOP", "RETURN_", "FOR_ITER", "RESUME", "DELETE_")
@@ -48,18 +48,40 @@ def _names_of_loops(code: types.CodeType) -> frozenset[str]:
     return frozenset(names)
 
 
+class NamesRun(Protocol):
+    """The run of a function that is being explored, as far as names need to know."""
+
+    shared: Any
+    vague: set[int]
+
+    def is_of_inputs(self, expr: Expr) -> bool:
+        """Whether a number follows from the sizes of the inputs alone."""
+
+    def computed(self, expr: Expr, category: int) -> int:
+        """The id of a number that is computed from numbers."""
+
+
+class Names(Protocol):
+    """A snapshot, as far as names need to know: see `Snapshot`."""
+
+    names: list[tuple[Any, str, Any, int]]
+
+    def but_names(self) -> tuple[Any, tuple[Any, ...]]:
+        """The state of the program but for numbers in names, and these numbers."""
+
+
 class NumbersInNames:
     """The names that a run has turned into numbers.
 
     passed: by state of the program but for numbers in names, the numbers at the first arrival
     """
 
-    def __init__(self, run: Any) -> None:
+    def __init__(self, run: NamesRun) -> None:
         self.run = run
         self.passed: dict[Any, tuple[Any, ...]] = {}
         self.made: set[Name] = set()
 
-    def found(self, shot: Any) -> bool:
+    def found(self, shot: Names) -> bool:
         """Note an arrival at a question; whether names have been given numbers of the graph.
 
         Again is raised where a name has another number than at an earlier arrival.
@@ -77,7 +99,7 @@ class NumbersInNames:
                 return True
         return False
 
-    def turn(self, shot: Any) -> bool:
+    def turn(self, shot: Names) -> bool:
         """Give the names that are counters here numbers of the graph; whether there are any."""
         run = self.run
         facts = run.shared.facts

@@ -7,17 +7,18 @@ others stand for no item: the loop is unrolled for whoever uses such a slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, Protocol
 
 from wend._engine.base.devices import device as Device
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor, Value
+from wend._engine.core._types import TensorType
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import expr_of, hint_of
 from wend._engine.transforms.exploring.numbers import Extent, ids_of
 from wend._engine.transforms.exploring.program import Info
-from wend._engine.transforms.exploring.sizes import size_of
+from wend._engine.transforms.exploring.sizes import SizesOfInputs, size_of
 
 NOT_RECORDED = -1  # the index of a part, or an item, that nobody has used yet
 VOID = 15  # handles on either side of the middle
@@ -25,6 +26,21 @@ VOID = 15  # handles on either side of the middle
 
 class Unroll(BaseException):
     """Begins the exploration again, with loops over extents unrolled: the sizes become fixed."""
+
+
+class ListRun(Protocol):
+    """The run of a function that is being explored, as far as lists need to know."""
+
+    error: Any
+    live: list[Value]
+    serial: int
+    sizes: SizesOfInputs
+
+    def known_ids(self) -> Collection[int]:
+        """The ids that are known at each place of the program."""
+
+    def type_of(self, info: Info, device: Device) -> TensorType:
+        """The type of a value."""
 
 
 class LongLists:
@@ -35,7 +51,7 @@ class LongLists:
     voids: by id(), the values that stand for no item
     """
 
-    def __init__(self, run: Any) -> None:
+    def __init__(self, run: ListRun) -> None:
         self.run = run
         self.wholes: dict[int, Value] = {}
         self.ends: dict[int, tuple[Value, int, int]] = {}

@@ -14,15 +14,33 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
-from wend._engine.core.symbolic import GT, LT, MAX, MIN, AnyInt, expr_of, hint_of
+from wend._engine.core.symbolic import GT, LT, MAX, MIN, AnyInt, Expr, expr_of, hint_of
 from wend._engine.transforms.exploring.numbers import Extent
 
 _range, _len, _enumerate, _zip, _max, _min = range, len, enumerate, zip, max, min
+
+
+class LoopRun(Protocol):
+    """The run of a function that is being explored, as far as loops need to know."""
+
+    turns: dict[int, tuple[Any, Expr, Expr]]
+
+    def counter(self, start: AnyInt) -> Extent:
+        """A number that begins with `start` and is a slot of snapshots."""
+
+    def as_slot(self, x: Extent) -> Extent:
+        """The number with a fresh id."""
+
+    def ask(self, question: tuple[Any, ...]) -> bool:
+        """The answer to a question."""
+
+    def ran_through(self, at: Extent, first: int, stop: int) -> None:
+        """Note that a loop by steps of 1 or -1 has ended."""
 
 
 class Steps:
@@ -34,7 +52,7 @@ class Steps:
     __slots__ = ("at", "first", "now", "parts", "run", "step", "stop")
 
     def __init__(
-        self, run: Any, start: AnyInt, stop: AnyInt, step: int, parts: PartsAlong | None = None
+        self, run: LoopRun, start: AnyInt, stop: AnyInt, step: int, parts: PartsAlong | None = None
     ) -> None:
         self.run = run
         self.first = start
@@ -73,7 +91,7 @@ class PartsAlong(tuple[Any, ...]):
     size: the extent of a part; the last may be smaller
     """
 
-    run: Any
+    run: LoopRun
     tensor: Tensor
     dim: int
     keeps_dim: bool
@@ -81,7 +99,7 @@ class PartsAlong(tuple[Any, ...]):
 
     @staticmethod
     def of(
-        run: Any,
+        run: LoopRun,
         tensor: Tensor,
         dim: int,
         keeps_dim: bool,
@@ -157,7 +175,7 @@ class _Range:
 
     __slots__ = ("run", "start", "step", "stop")
 
-    def __init__(self, run: Any, start: AnyInt, stop: AnyInt, step: int) -> None:
+    def __init__(self, run: LoopRun, start: AnyInt, stop: AnyInt, step: int) -> None:
         self.run, self.start, self.stop, self.step = run, start, stop, step
 
     def __iter__(self) -> Steps:
