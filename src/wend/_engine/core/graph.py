@@ -215,7 +215,7 @@ class PathGraph:
     )
 
     #: How the backward pass runs, if not node by node: see `batching.deferred_backward`.
-    later: Any = None
+    later: object = None
 
     def __init__(
         self,

@@ -264,7 +264,7 @@ RETURN_TYPES: dict[str, Any] = {}
 
 def return_type(name: str, fields: tuple[str, ...]) -> Any:
     """A namedtuple for results of an op, printed as PyTorch prints such."""
-    make: Any = namedtuple
+    make: Callable[..., Any] = namedtuple
     tuple_type = RETURN_TYPES[name] = make(name, fields)
 
     def __repr__(self: tuple[object, ...]) -> str:
@@ -350,7 +350,7 @@ def composite(
             members["samples"] = lambda self, rng: samples(rng)
         title = "".join(part.capitalize() for part in public.split("_"))
         metaclass: type[type] = type(Composite)
-        cls: Any = metaclass(title, (Composite,), members)
+        cls: type[Any] = metaclass(title, (Composite,), members)
         return cls.function
 
     return make

@@ -424,9 +424,9 @@ def _min_max(op: int, a: AnyInt, b: AnyInt) -> Any:
     return apply_binary(op, a, b)
 
 
-def numel(shape: Iterable[AnyInt]) -> Any:
+def numel(shape: Iterable[AnyInt]) -> AnyInt:
     """Product of the extents; an int or a SymInt."""
-    n: Any = 1
+    n: AnyInt = 1
     for extent in shape:
         n = n * extent
     return n

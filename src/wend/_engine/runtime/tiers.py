@@ -91,7 +91,7 @@ class TieredPlan:
         self.compiled: CompiledPlan | None = None
         self.native_plan: Any = None  # the native half, which the launcher looks for
         self.compilation: Compilation | None = None
-        self.offer: Any = None  # machine code that a file has brought along for this plan
+        self.offer: object = None  # machine code that a file has brought along for this plan
         self.fault: BaseException | None = None  # why there is no machine code
         self.structure = structure_of(path, wanted)
         self.visits = 0

@@ -155,9 +155,9 @@ def has_hooks(leaf: Leaf) -> bool:
     return bool(leaf.hooks) or bool(leaf.post_hooks) or bool(leaf.node)
 
 
-def handle_of(leaf: Leaf, value: Value | None = None) -> Any:
+def handle_of(leaf: Leaf, value: Value | None = None) -> Tensor | None:
     """The tensor of a leaf; a new tensor on `value` if the user's is gone."""
-    handle = leaf.ref()
+    handle: Tensor | None = leaf.ref()
     if handle is None and value is not None:
         handle = _hot.wrap(value)
         handle.leaf = leaf

@@ -8,7 +8,7 @@ from wend._engine.base.dtypes import BOOL, COMPLEX, FLOAT, bool_, float32, float
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core.primitive import ops
-from wend._engine.core.symbolic import broadcast_shapes, hints, numel
+from wend._engine.core.symbolic import AnyInt, broadcast_shapes, hints, numel
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.numeric import require
 from wend._engine.ops.sugar import spelled, sugar
@@ -60,13 +60,13 @@ def masked_select(input: Any, mask: Any) -> Any:
 # --- unique ---------------------------------------------------------------------
 
 
-def _run_starts(differs: Any, n: int) -> Any:
+def _run_starts(differs: Any, n: AnyInt) -> Any:
     """Places where runs begin, given whether each element but the first differs from the last."""
     first = ops.full((1,), True, dtype=bool_)
     return ops.cat([first, differs], 0) if n else ops.full((0,), True, dtype=bool_)
 
 
-def _summary(rows: Any, begins: Any, n: int) -> tuple[Any, Any, Any]:
+def _summary(rows: Any, begins: Any, n: AnyInt) -> tuple[Any, Any, Any]:
     """(first row of each run, which run each row is in, length of each run)."""
     starts = ops.select(nonzero(begins), 1, 0)
     ends = ops.cat([ops.slice(starts, 0, 1), ops.full((1,), n, dtype=int64)], 0)
@@ -80,7 +80,7 @@ def _answer(values: Any, inverse: Any, counts: Any, wants: tuple[bool, bool]) ->
     return result if len(result) > 1 else values
 
 
-def _rows_of(op: str, input: Any, dim: int | None) -> tuple[Any, int]:
+def _rows_of(op: str, input: Any, dim: int | None) -> tuple[Any, AnyInt]:
     """(the elements, or the slices along dim as rows; how many)."""
     if dim is None:
         return ops.ravel(input), numel(input.shape)
@@ -106,7 +106,7 @@ def _restored(rows: Any, input: Any, dim: int | None) -> Any:
     return ops.movedim(ops.reshape(rows, (rows.shape[0], *rest)), 0, dim)
 
 
-def _differs(rows: Any, n: int) -> Any:
+def _differs(rows: Any, n: AnyInt) -> Any:
     change = ops.ne(ops.slice(rows, 0, 1), ops.slice(rows, 0, 0, max(n - 1, 0)))
     return change if len(change.shape) == 1 else ops.any(change, 1)
 

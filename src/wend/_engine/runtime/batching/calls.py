@@ -155,7 +155,7 @@ def kernel_of(
     Raises NoMachineCode if there is no machine code (yet), or only for a part of the function.
     """
     show: Callable[..., None] | None = None
-    fit: Any = None
+    fit: object = None
     made_types = function.made_types(types, numbers)
     try:
         frame, made, words, fit = fitted(function, types, numbers, made_types)

@@ -24,6 +24,7 @@ from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.calls import words_of
+from wend._engine.runtime.batching.deferred_backward import ParameterGradients
 from wend._engine.runtime.batching.report import Groups
 from wend._engine.runtime.batching.signatures import SINGLES, Sorter
 from wend._engine.runtime.batching.slabs import Unsuited, is_wide
@@ -161,7 +162,7 @@ class PerOpExecution(Execution):
         self.push_through(seeds, [g in reached for g in range(len(self.sorter.nodes))])
 
     def backward_again(
-        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Any
+        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: ParameterGradients
     ) -> list[tuple[int, Any]] | None:
         """Run `Execution.backward_again`; return None if a gradient has no machine code."""
         try:

@@ -126,7 +126,7 @@ class Fiber:
         kept: whether the greenlet may be kept for later calls
         """
         self.index = index
-        self.result: Any = None
+        self.result: object = None
         self.error: BaseException | None = None
         self.cancelled = False
         self.is_parked = False  # whether the call has begun and not ended

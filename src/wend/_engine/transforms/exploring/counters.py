@@ -11,6 +11,7 @@ import dis
 import functools
 import sys
 import types
+from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import Any, Protocol
@@ -122,7 +123,7 @@ class NumbersInNames:
             if not isinstance(x, (SymInt, SymNumber)):
                 run.vague.add(number)
             expr = (ARG, number)
-            kind: Any = Extent if category == 1 else partial(AskedNumber, category=2)
+            kind: Callable[..., Any] = Extent if category == 1 else partial(AskedNumber, category=2)
             _set_local(frame, name, noted(kind(expr, hint=hint_of(x), guards=run)))
             turned = True
         return turned

@@ -15,7 +15,7 @@ from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor, Value
 from wend._engine.core._types import TensorType
 from wend._engine.core.primitive import ops
-from wend._engine.core.symbolic import expr_of, hint_of
+from wend._engine.core.symbolic import AnyInt, expr_of, hint_of
 from wend._engine.transforms.exploring.numbers import Extent, ids_of
 from wend._engine.transforms.exploring.program import Info
 from wend._engine.transforms.exploring.sizes import SizesOfInputs, size_of
@@ -159,9 +159,9 @@ class LongLists:
         handle: Tensor = _hot.wrap(duplicate)
         return handle
 
-    def length(self, items: list[Any]) -> Any:
+    def length(self, items: list[Any]) -> AnyInt:
         """The length of a list."""
-        n: Any = 0
+        n: AnyInt = 0
         for kind, x in self.parsed(items):
             n = n + (1 if kind == "item" else x.type.shape[0])
         return n

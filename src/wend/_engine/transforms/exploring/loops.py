@@ -194,7 +194,7 @@ class _Range:
         last = self.start + (self.length() - 1) * self.step
         return Steps(self.run, last, self.start - (1 if self.step > 0 else -1), -self.step)
 
-    def __getitem__(self, i: AnyInt) -> Any:
+    def __getitem__(self, i: AnyInt) -> AnyInt:
         return self.start + i * self.step
 
 

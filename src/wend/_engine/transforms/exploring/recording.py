@@ -272,7 +272,7 @@ class Run:
         #: By id(), the number of a turn, with the first number and that at which the loop ends.
         self.turns: dict[int, tuple[Any, Expr, Expr]] = {}
         self.natural: set[int] = set()  # ids of numbers that are never below 0
-        self.progress: Any = None  # how far an op is whose rule asks for sizes
+        self.progress: object = None  # how far an op is whose rule asks for sizes
         self.goes_on = True  # whether the run has not ended in an error of an op
         self.keeps_loops = shared.keeps_loops
         self.shared = shared

@@ -355,7 +355,7 @@ def _facts(program: StaticGraph, item: Any, name: Callable[[int], int]) -> tuple
     return tuple([_extents(program, o, name) for o in item.outputs])
 
 
-def _extents(program: StaticGraph, i: int, name: Callable[[int], int]) -> Any:
+def _extents(program: StaticGraph, i: int, name: Callable[[int], int]) -> object:
     info = program.info[i]
     if info.extents is None:
         return info.dtype
