@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Sites: TypeAlias = "Mapping[int, tuple[CodeType | None, int]]"
 
 
-class Visit(Protocol):
+class PathRun(Protocol):
     """A run of a path: a flush, or what is kept of one."""
 
     @property
@@ -117,7 +117,7 @@ def step_site(states: Sequence[State], sites: Sites | None, k: int) -> Site:
     return Site(states[k].code, states[k].lasti)
 
 
-def site_of(batch: Visit, index: int, path: PathGraph) -> Site:
+def site_of(batch: PathRun, index: int, path: PathGraph) -> Site:
     """The site of the op that produced the dense value `index` (or that a temporary is part of)."""
     for k, state in enumerate(batch.states):
         last = state.first + state.n_out
@@ -138,7 +138,7 @@ def last_site(states: Sequence[State], sites: Sites | None = None) -> Site | Non
 
 
 def locate(
-    error: BaseException, op: str, batch: Visit, index: int, path: PathGraph
+    error: BaseException, op: str, batch: PathRun, index: int, path: PathGraph
 ) -> BaseException:
     """The error of a failing op, with the user's line."""
     site = site_of(batch, index, path)

@@ -35,7 +35,7 @@ def power(a: complex, b: complex) -> complex:
     return a**b
 
 
-class Extents(Protocol):
+class ExtentTable(Protocol):
     """The extents of operands by the operand's number: a list, a dict, ..."""
 
     def __getitem__(self, operand: int, /) -> Numbers: ...
@@ -93,7 +93,7 @@ SIGNS = {
 Known = dict[int, tuple[Expr, Expr]]
 
 
-def evaluate(expr: Expr, dims: Extents, args: Numbers) -> Any:
+def evaluate(expr: Expr, dims: ExtentTable, args: Numbers) -> Any:
     """Value of `expr`, given dims[id][axis] and args[k].  The compiled core has its own copy."""
     if type(expr) is not tuple:
         return expr

@@ -16,7 +16,7 @@ from wend._engine.core.provenance import current_site
 from wend._engine.runtime.batching import _grouper_select, _slabs_select
 from wend._engine.runtime.batching.deferred_backward import ParameterGradients, apart_from, run_tail
 from wend._engine.runtime.batching.forward import Forward, dense
-from wend._engine.runtime.batching.slabs import Group, Unsuited, is_wide
+from wend._engine.runtime.batching.slabs import GroupFields, Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template
 from wend._engine.runtime.native import _launch_select
 
@@ -34,7 +34,7 @@ _slabs: ModuleType = _slabs_select.select()
 class Execution(Forward):
     """A flush, and the gradients that flow through it."""
 
-    def share_out(self, group: Group) -> None:
+    def share_out(self, group: GroupFields) -> None:
         """Push the gradient of a join's result back to the joined parts."""
         _slabs.share_out(group, self.sorter, self)
 
@@ -77,7 +77,7 @@ class Execution(Forward):
                 found.append((i, dense(total)))
         return found
 
-    def forget(self, group: Group) -> None:
+    def forget(self, group: GroupFields) -> None:
         """Set the gradients that a backward pass has left in a group to zero."""
         if group.family is not None:
             group.family.clear(group)
@@ -210,7 +210,7 @@ class Execution(Forward):
             target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
         )
 
-    def back(self, group: Group) -> None:
+    def back(self, group: GroupFields) -> None:
         """Push the gradients of a group's values back to the group's operands."""
         template, sorter = group.template, self.sorter
         if not template.gives:

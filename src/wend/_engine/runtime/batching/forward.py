@@ -27,7 +27,7 @@ from wend._engine.runtime.batching.report import Groups
 from wend._engine.runtime.batching.signatures import BOOK, TERM, ops_of
 from wend._engine.runtime.batching.slabs import (
     Family,
-    Group,
+    GroupFields,
     GroupRunner,
     SlabAllocator,
     SlabLayout,
@@ -107,7 +107,9 @@ class Forward:
         order = self.sorter.order(self.book.flushes // TERM)
         _slabs.run_groups(self, self.sorter, self.groups, order, is_wide)
 
-    def family_of(self, group: Group, other: Family | None, rows: int, most: int) -> Family | None:
+    def family_of(
+        self, group: GroupFields, other: Family | None, rows: int, most: int
+    ) -> Family | None:
         """Return a `Family` that runs groups of this kind on addresses.
 
         None if there is no machine code, or if reading the operands in place is better.
@@ -139,7 +141,7 @@ class Forward:
             return other
         return Family(self, group, entry, rows, most)
 
-    def entry_of_several(self, group: Group) -> GroupRunner | None:
+    def entry_of_several(self, group: GroupFields) -> GroupRunner | None:
         """Return the runner of stacks, if the group's only member may run as a stack of height 1.
 
         None if no stack of this structure has run before, or if the operands are too large to copy.
@@ -150,14 +152,14 @@ class Forward:
             return None
         return found if self.is_small(group) else None
 
-    def is_small(self, group: Group) -> bool:
+    def is_small(self, group: GroupFields) -> bool:
         """Whether the operands of a group's only member may be copied into a stack."""
         shared, first = group.node.shared, group.leader
         types = [self.values[at].type for at in self.sorter.operands_of(first)]
         copied = [t.nbytes for t, same in zip(types, shared, strict=True) if not same]
         return len(copied) > 0 and sum(copied) <= MOST_COPIED
 
-    def traits_of(self, group: Group, few: bool) -> tuple[bool, int, bool]:
+    def traits_of(self, group: GroupFields, few: bool) -> tuple[bool, int, bool]:
         """Return the key of a node's runner: (few, mask of values read outside, whether reached).
 
         few: whether the group has a single row, or is not stacked
@@ -166,7 +168,7 @@ class Forward:
         mask = node.mask if node.smooth or node.single else self.mask_of(first)
         return few, mask, self.sorter.reached[first]
 
-    def types_of(self, group: Group) -> list[Any]:
+    def types_of(self, group: GroupFields) -> list[Any]:
         """Return the types of a group's operands, of all members together."""
         node, found = group.node, []
         for k, at in enumerate(self.sorter.operands_of(group.leader)):
@@ -177,7 +179,7 @@ class Forward:
             found.append(type_)
         return found
 
-    def entry_of(self, group: Group, types: list[Any] | None) -> GroupRunner:
+    def entry_of(self, group: GroupFields, types: list[Any] | None) -> GroupRunner:
         """Return the runner of a group's structure; a node keeps its runners by `traits_of`.
 
         types: the types from `types_of`, if known
@@ -206,7 +208,7 @@ class Forward:
                 self.values[i] = same = _hot.slim(value)
                 same.buffer, same.requires_grad = array, value.requires_grad
 
-    def run(self, group: Group) -> None:
+    def run(self, group: GroupFields) -> None:
         """Gather a group's operands and compute its values.  Raises Unsuited without rows."""
         if group.n == 0:
             raise Unsuited("a group has no rows")
@@ -241,11 +243,11 @@ class Forward:
             group.arrays = [x if i in template.keeps else None for i, x in enumerate(everything)]
             self.make_seeds(group, results)
 
-    def lay(self, group: Group) -> None:
+    def lay(self, group: GroupFields) -> None:
         """Lay the operands of a join end to end."""
         _slabs.lay(group, self.sorter, self.room, self.values, is_wide)
 
-    def make_seeds(self, group: Group, results: list[Any]) -> None:
+    def make_seeds(self, group: GroupFields, results: list[Any]) -> None:
         """Make memory for the gradients of a group's values."""
         template = group.template
         group.seeds = []
@@ -406,7 +408,7 @@ def dense(array: NDArray[Any] | Value) -> NDArray[Any]:
 
 
 def make_template(
-    group: Group, types: list[Any], numbers: list[Any], mask: int, grad: bool, run: Forward
+    group: GroupFields, types: list[Any], numbers: list[Any], mask: int, grad: bool, run: Forward
 ) -> Template:
     """Return the template of a group's structure, shared by all nodes of that structure."""
     node = group.node

@@ -116,7 +116,7 @@ def is_ready(template: Template) -> bool:
     )
 
 
-class Group(Protocol):
+class GroupFields(Protocol):
     """Members of the same structure that run together: see `_slabs.Group`."""
 
     node: Any
