@@ -122,9 +122,8 @@ class Graph:
         # of a gradient rule: the operands and results that the rule reads
         self.saved: tuple[int, ...] = ()
         self.bundle: Any = None  # the graph as an op (see `core.body`), once made
-        self.runner: Callable[..., Any] | None = (
-            None  # the form in which an executor runs the graph, once made
-        )
+        # the form in which an executor runs the graph, once made
+        self.runner: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.nodes)) + f"\nreturn {self.outputs}"
@@ -153,9 +152,8 @@ class Step:
     def __init__(
         self, nodes: list[Node], inner: int, shapes: Shapes, spent: frozenset[int]
     ) -> None:
-        self.flags: Sequence[bool] | None = (
-            None  # per result whether there is a history, if a graph is created
-        )
+        # per result whether there is a history, if a graph is created
+        self.flags: Sequence[bool] | None = None
         self.nodes: list[Node] | None = nodes
         self.inner = inner  # temporaries in use after this step
         self.shapes = shapes

@@ -13,7 +13,6 @@ from wend._engine.core._hot import Segment
 if TYPE_CHECKING:
     from wend._engine.core.graph import PathGraph
 
-
 #: How many holders are named.
 MOST = 8
 

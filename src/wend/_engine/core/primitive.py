@@ -96,13 +96,11 @@ class Rules(PrimitiveBase):
     emit: Any = None  # (builder, *params): instructions for an element, of elementwise ops
     batch: Any = None  # (batched, size, *params): the op over a leading axis
     by_rows: Callable[..., Any] | None = None
-    put: Callable[..., Any] | None = (
-        None  # (x, v): the base of a view with the view's elements replaced
-    )
+    # (x, v): the base of a view with the view's elements replaced
+    put: Callable[..., Any] | None = None
     strides: Callable[..., Any] | None = None
-    reference: Callable[..., Any] | None = (
-        None  # (*params): the result of NumPy arrays; None: a composite's body
-    )
+    # (*params): the result of NumPy arrays; None: a composite's body
+    reference: Callable[..., Any] | None = None
     reference_inplace: Callable[..., Any] | None = None
     #: (g, *params): the op as nodes of an ONNX graph, see `ops/onnx_builder.py`. A composite
     #: without a rule is written by its body; a rule that returns NotImplemented asks for the body.

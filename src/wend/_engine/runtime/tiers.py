@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from wend._engine.runtime.compiled.plan import Compilation, CompiledPlan
     from wend._engine.runtime.compiled.ready_code import ReadyCode
 
-
 #: The visit, counted from 1, at which compilation begins: of a path, or of its structure. A path is
 #: compiled from the second visit on if the first has taken longer than planning will.
 THIRD = 3

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from wend._engine.runtime.batching._grouper import GroupNode
 
-
 _grouper: ModuleType = _grouper_select.select()
 _launch: ModuleType = _launch_select.select()
 _slabs: ModuleType = _slabs_select.select()

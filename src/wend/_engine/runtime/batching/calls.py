@@ -20,7 +20,6 @@ from wend._engine.runtime.native.launcher import maker_of
 if TYPE_CHECKING:
     from wend._engine.runtime.batching._slabs import TemplateKernel
 
-
 _launch: ModuleType = _launch_select.select()
 _slabs: ModuleType = _slabs_select.select()
 

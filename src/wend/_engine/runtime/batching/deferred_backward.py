@@ -34,7 +34,6 @@ from wend._engine.transforms.quick import release
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 _slabs: ModuleType = _slabs_select.select()
 
 #: Most kernels for parameters' gradients that a template keeps, by the sizes of their operands.

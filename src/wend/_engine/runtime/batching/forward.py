@@ -42,7 +42,6 @@ from wend._engine.transforms.history import note_history
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 _grouper: ModuleType = _grouper_select.select()
 _launch: ModuleType = _launch_select.select()
 _slabs: ModuleType = _slabs_select.select()

@@ -30,7 +30,6 @@ from wend._engine.transforms.batch import batch_graph, batched_rule
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 #: With fewer members, calling ops (or bodies) one by one is quicker than gathering operands.
 SMALLEST_GROUP = 4
 SMALLEST_GROUP_OF_BODIES = 2

@@ -35,7 +35,6 @@ from wend._engine.runtime.native import _launch_select
 if TYPE_CHECKING:
     from wend._engine.runtime.batching._grouper import GroupNode
 
-
 _launch: ModuleType = _launch_select.select()
 _slabs: ModuleType = _slabs_select.select()
 

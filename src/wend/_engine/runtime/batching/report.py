@@ -19,7 +19,6 @@ from wend._engine.transforms.rows import with_rows
 if TYPE_CHECKING:
     from wend._engine.runtime.batching._grouper import GroupNode
 
-
 _grouper: ModuleType = _grouper_select.select()
 
 #: Most flushes, and most ops of these together, that are remembered.  Records that are kept longer

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from wend._engine.runtime.batching._grouper import GroupNode
 
-
 _grouper: ModuleType = _grouper_select.select()
 
 #: Most nodes (also: offsets) and most templates that are kept; beyond these all are forgotten.

@@ -24,7 +24,6 @@ from wend._engine.runtime.native import _launch_select
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 _launch: ModuleType = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base import defects
 from wend._engine.base.collecting import CollectionPaused
@@ -29,10 +29,6 @@ from wend._engine.runtime.tiers import TieredPlanner
 from wend._engine.transforms.batch import batch_graph
 from wend._engine.transforms.rows import with_rows
 from wend._engine.transforms.whole import gradient_graph, read_later
-
-if TYPE_CHECKING:
-    pass
-
 
 _NONE: frozenset[int] = frozenset()
 Ids = dict[int, int]

@@ -42,7 +42,6 @@ from wend._engine.transforms.rows import is_smooth
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 _launch: ModuleType = _launch_select.select()
 _lanes: Any = _lanes_select.select()
 

@@ -53,7 +53,6 @@ from wend._engine.transforms.rows import batches as has_batching_rules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 _grouper: ModuleType = _grouper_select.select()
 _launch: ModuleType = _launch_select.select()
 _lanes: Any = _lanes_select.select()

@@ -21,7 +21,6 @@ from wend._engine.transforms.history import note_history
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 launcher: ModuleType = _launch_select.select()
 launcher.fill("empty", np.empty)
 launcher.fill("interrupts", is_interrupt)

@@ -30,7 +30,6 @@ from wend._engine.runtime.numpy_executor.runners import run_plainly
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 NAN, INFINITY = "NaN", "infinity"
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from wend._engine.runtime.compiled.plan import CompiledPlan
 
-
 #: By bytes of a float: how far results may differ, relative to the largest element.
 TOLERANCE = {2: 2e-2, 4: 2e-4, 8: 1e-9}
 
