@@ -78,7 +78,7 @@ def _layouts(prim: Any, tensors: list[Any], args: list[Any], outs: Any) -> list[
 def _layout(prim: Any, tensors: list[Any], args: list[Any]) -> Any:
     """(strides, offset) of a view; None where the elements lie in row-major order."""
     source = tensors[0]
-    check_view(prim, source, args) if hasattr(prim, "must_view") else None
+    check_view(prim, source, args)
     strides, offset = layout_of(source)
     type_ = source.value.type
     if isinstance(prim, Rescaled):
