@@ -11,7 +11,7 @@ import inspect
 import re
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from wend._engine.base.dtypes import DEFAULT_LISTENERS, INT
 from wend._engine.base.errors import ArgumentTypeError
@@ -43,14 +43,24 @@ from wend._engine.core.types import Number, Spec
 REGISTRY: dict[str, type[Primitive]] = {}
 
 
+class Op(Protocol):
+    """The public function of an op, as rules call it."""
+
+    primitive: type[Primitive]
+    general: Callable[..., Any] | None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        """A tensor; a tuple of tensors of an op with several results."""
+
+
 class _Ops:
     """Every op by name: `ops.tanh(x)`.  For rules, which may use ops of any family."""
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Op:
         raise AttributeError(f"no op is called {name!r}")
 
 
-ops: Any = _Ops()
+ops = _Ops()
 
 
 def _no_gradient(self: object, *unused: object) -> tuple[None, ...]:

@@ -195,7 +195,7 @@ def ldl_factor_ex(
     input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
     """(LD, pivots, info): a symmetric A = L D L^T in a single matrix, without gradients."""
-    parts = ops.ldl_factor_ex(input, hermitian=hermitian)
+    parts: Any = ops.ldl_factor_ex(input, hermitian=hermitian)
     if check_errors:
         op = "torch.linalg.ldl_factor_ex"
         return parts._make((completed(op, parts[0], parts[2], _ZERO_BLOCK), *parts[1:]))

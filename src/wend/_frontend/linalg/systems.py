@@ -148,7 +148,8 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @entry("A")
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
     """(inverse, info): info names the pivot that is 0, from 1, or is 0."""
-    inverse, info = parts = ops.inv_ex(A)
+    parts: Any = ops.inv_ex(A)
+    inverse, info = parts
     return (
         parts._make((completed("linalg.inv_ex", inverse, info, ZERO_DIAGONAL), info))
         if check_errors

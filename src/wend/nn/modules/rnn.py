@@ -18,7 +18,7 @@ from wend.nn.parameter import Parameter, fresh_parameter
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 _gru_cell = ops.gru_cell
-_lstm_cell = ops.lstm_cell
+_lstm_cell: Any = ops.lstm_cell
 _rnn_relu_cell = ops.rnn_relu_cell
 _rnn_tanh_cell = ops.rnn_tanh_cell
 _RANKS = (1, 2)  # of a cell's arguments: looked at when the op has refused them

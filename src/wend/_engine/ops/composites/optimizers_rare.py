@@ -123,7 +123,7 @@ def adafactor_step(
     """
     if maximize:
         grad = -grad
-    size = ops.maximum(_root_mean_square(param), eps2) * size
+    longest = ops.maximum(_root_mean_square(param), eps2) * size
     square = grad * grad
     state: tuple[Any, ...]
     if column is None:
@@ -137,7 +137,7 @@ def adafactor_step(
         estimate = variance * column / whole
     update = grad * ops.rsqrt(ops.maximum(estimate, eps1 * eps1))
     excess = ops.maximum(_root_mean_square(update) / d, 1.0)
-    return param * (1 - decay) - update * (size / excess), *state
+    return param * (1 - decay) - update * (longest / excess), *state
 
 
 def _root_mean_square(x: Any) -> Any:

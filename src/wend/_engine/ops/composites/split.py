@@ -176,7 +176,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     if n % chunks == 0:
         size = n // chunks
         return _cut("SplitBackward0", input, dim, [size] * chunks)
-    return ops.split(input, (n + chunks - 1) // chunks, dim)  # type: ignore[no-any-return]
+    return ops.split(input, (n + chunks - 1) // chunks, dim)  # type: ignore[return-value]
 
 
 @sugar(functions=("unsafe_chunk",), methods=("unsafe_chunk",))
@@ -184,7 +184,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """As `chunk`."""
     chunks = _number(chunks)
     if _in_rules(input) or not input.shape or chunks <= 0:
-        return ops.chunk(input, chunks, dim)  # type: ignore[no-any-return]
+        return ops.chunk(input, chunks, dim)  # type: ignore[return-value]
     n = input.shape[normalize_dim(dim, len(input.shape), "chunk")]
     return unsafe_split(input, max((n + chunks - 1) // chunks, 1), dim)
 
@@ -194,7 +194,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
 def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> Parts:
     """As `split`."""
     if _in_rules(input) or not input.shape or isinstance(split_size, (list, tuple)):
-        return ops.split(input, split_size, dim)  # type: ignore[no-any-return]
+        return ops.split(input, split_size, dim)  # type: ignore[return-value]
     dim = normalize_dim(dim, len(input.shape), "split")
     return _split("UnsafeSplitBackward0", input, split_size, dim)
 

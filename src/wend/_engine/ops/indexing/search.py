@@ -16,7 +16,7 @@ from wend._engine.base.errors import (
     ShapeError,
     ValueRefused,
 )
-from wend._engine.core.kinds import Scalar, Size, Tensor
+from wend._engine.core.kinds import Operand, Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
@@ -277,7 +277,13 @@ class Histc(Primitive):
         return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(x.dtype)
 
     def batch(
-        self, batched: Sequence[bool], size: Size, x: Tensor, bins: Size, low: Scalar, high: Scalar
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        bins: Size,
+        low: Operand,
+        high: Operand,
     ) -> Any:
         flat = ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))
         low, high = (ops.full((), end, dtype=x.dtype) for end in (low, high))
