@@ -397,11 +397,11 @@ class Tensor:
         """y = the indices that put the elements in order along `dim`; ties keep their order."""
     def argwhere(self) -> Any:
         """As `nonzero`."""
-    def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+    def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
         """A view of the memory that input lies in, with the given extents and steps between elements."""
     def as_strided_(self, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
         """Make this tensor the view that `as_strided` gives of its memory."""
-    def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+    def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
         """input, with the elements that as_strided would view replaced by src."""
     def as_subclass(self, cls: _builtins.type) -> Any:
         """This tensor as an instance of a subclass of Tensor, with the same value."""
@@ -593,7 +593,7 @@ class Tensor:
         """y[i, j] = the covariance of rows i and j over the observations, given by columns."""
     def cpu(self, memory_format: Any = None) -> Tensor:
         """This tensor: already on the CPU."""
-    def cross(self, other: Any, dim: _int | None = None, *, out: Any = None) -> Any:
+    def cross(self, other: Any, dim: _int | None = None, *, out: Any = None) -> Tensor:
         """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.crow_indices`: see `wend.sparse`."""
@@ -715,7 +715,7 @@ class Tensor:
     @overload
     def expand(self, *size: _int) -> Tensor:
         """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
-    def expand_as(self, other: Any) -> Any:
+    def expand_as(self, other: Any) -> Tensor:
         """self expanded to the shape of other."""
     def expm1(self) -> Tensor:
         """y = e ** input - 1, exact near 0."""
@@ -807,7 +807,7 @@ class Tensor:
         """This tensor as torch.float16."""
     def hardshrink(self, lambd: Tensor | _Number = ...) -> Tensor:
         """y = 0 where |x| <= lambd, else x."""
-    def hash_tensor(self, dim: Any = ..., *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Any:
+    def hash_tensor(self, dim: Any = ..., *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Tensor:
         """y = the exclusive or of the elements over `dim`, as 64-bit floats or ints (uint64)."""
     def heaviside(self, values: Tensor) -> Tensor:
         """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
@@ -859,7 +859,7 @@ class Tensor:
         """y = input, with y[..., index[k], ...] = value along dim `dim`."""
     def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
         """y = input, with y[..., index[k], ...] = value along dim `dim`."""
-    def index_put(self, indices: Any, values: Any, accumulate: _bool = False) -> Any:
+    def index_put(self, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
         """input, with input[indices] = values, or += with `accumulate`."""
     def index_put_(self, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
         """self[indices] = values, or += with accumulate."""
@@ -1068,7 +1068,7 @@ class Tensor:
         """y = input, with elements where mask is True replaced by those of source, in order."""
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """y = input, with elements where mask is True replaced by those of source, in order."""
-    def masked_select(self, mask: Any, *, out: Any = None) -> Any:
+    def masked_select(self, mask: Any, *, out: Any = None) -> Tensor:
         """(count,): the elements of input where mask is True, in row-major order."""
     def matmul(self, other: Tensor) -> Tensor:
         """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector."""
@@ -1310,7 +1310,7 @@ class Tensor:
     @overload
     def reshape(self, *shape: _int) -> Tensor:
         """y = x in the given shape; an extent may be -1: it follows from the rest."""
-    def reshape_as(self, other: Any) -> Any:
+    def reshape_as(self, other: Any) -> Tensor:
         """self in the shape of other."""
     def resize(self, *sizes: Any) -> Tensor:
         """`resize_` without a change of this tensor; PyTorch has deprecated the method."""

@@ -10,8 +10,9 @@ import numpy as np
 from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
-from wend._engine.core.types import Spec
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.core.types import Number, Spec
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
 class Identity(Primitive):
@@ -26,7 +27,7 @@ class Identity(Primitive):
         """The operand's type."""
         return x
 
-    def reference(self, x: np.ndarray) -> Any:
+    def reference(self, x: np.ndarray) -> np.ndarray:
         """The operand itself."""
         return x
 
@@ -34,7 +35,7 @@ class Identity(Primitive):
         """The gradient passes."""
         return (g,)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         """The operand itself."""
         return x
 
@@ -87,7 +88,7 @@ class Graft(Primitive):
         """The type of the data."""
         return data
 
-    def reference(self, data: np.ndarray, history: np.ndarray) -> Any:
+    def reference(self, data: np.ndarray, history: np.ndarray) -> np.ndarray:
         """The data."""
         return data
 
@@ -95,7 +96,7 @@ class Graft(Primitive):
         """All of the gradient belongs to the history."""
         return (None, g)
 
-    def onnx(self, g: OnnxBuilder, data: Any, history: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, data: OnnxValue, history: OnnxValue) -> OnnxValue:
         """The data."""
         return data
 
@@ -110,7 +111,7 @@ class Graft(Primitive):
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)))
 
     @staticmethod
-    def grad_nodes(n: Any, data: Any, history: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, data: NodeOperand, history: NodeOperand) -> object:
         """The data changed unseen: nothing that PyTorch knows of."""
         return history
 
@@ -122,7 +123,7 @@ class Overwrite(Graft):
     formal_gradient = False
 
     @staticmethod
-    def grad_nodes(n: Any, data: Any, history: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, data: NodeOperand, history: NodeOperand) -> object:
         """Named by the written value: a number, drawn numbers, or a tensor."""
         maker = data.maker
         if maker is not None and not maker[1]:
@@ -149,19 +150,19 @@ class FillLike(Primitive):
     vjp = NO_GRADIENT
     facts = OpFacts(supports=frozenset({"bool", "int", "float", "complex"}))
 
-    def infer(self, x: Spec, value: Any) -> Spec:
+    def infer(self, x: Spec, value: Number) -> Spec:
         """The operand's type."""
         return x
 
-    def reference(self, x: np.ndarray, value: Any) -> Any:
+    def reference(self, x: np.ndarray, value: Scalar) -> np.ndarray:
         """A new array."""
         return np.full(x.shape, value, dtype=x.dtype)
 
-    def onnx(self, g: OnnxBuilder, x: Any, value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, value: Scalar) -> OnnxValue:
         """The number, expanded."""
         return g.node("Expand", g.number(value, x.dtype), g.shape_of(x))
 
-    def batch(self, batched: tuple[bool, ...], size: Size, x: Tensor, value: Scalar) -> Any:
+    def batch(self, batched: tuple[bool, ...], size: Size, x: Tensor, value: Scalar) -> Tensor:
         """Filled over the batch axis too."""
         return ops.fill_like(x, value)
 

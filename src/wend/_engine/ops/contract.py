@@ -27,7 +27,7 @@ from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import Array, accumulator, array, require, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.reduce import conj
 
 Axes = tuple[int, ...]
@@ -143,7 +143,7 @@ class Contract(Primitive):
         gy = _put_back(gy, by + tuple(sy[k] for k in order) + fy)
         return gx, gy
 
-    def onnx(self, g: OnnxBuilder, x: Any, y: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, y: OnnxValue) -> OnnxValue:
         bx, sx, fx, by, sy, fy = self.layout(x.rank, y.rank)
         wide = accumulator(x.dtype)
         plain = len(sx) == 1 and len(fy) <= 1 and not bx
@@ -167,7 +167,7 @@ class Contract(Primitive):
         )
         return g.cast(einsum, x.dtype)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, y: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, y: Tensor) -> Tensor:
         rank_x = len(x.shape) - batched[0]
         rank_y = len(y.shape) - batched[1]
         bx, sx, fx, by, sy, fy = self.layout(rank_x, rank_y)
@@ -204,7 +204,7 @@ class Contract(Primitive):
         yield Sample(rng.integers(-9, 9, size=(2, 3)), rng.integers(-9, 9, size=(3, 2)), (1,), (0,))
 
 
-def _put_back(x: Any, axes: Axes) -> Any:
+def _put_back(x: Tensor, axes: Axes) -> Tensor:
     """x with dim k moved to dim axes[k]."""
     if axes == tuple(range(len(axes))):
         return x

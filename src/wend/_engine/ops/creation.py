@@ -10,13 +10,13 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
-from wend._engine.core.kinds import Size
+from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample
 from wend._engine.core.symbolic import SymInt, hints
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.numeric import wrapped
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE
 
 
@@ -32,7 +32,7 @@ class Full(Primitive):
     facts = OpFacts(supports=ANY_DTYPE)
     vjp = NO_GRADIENT
 
-    def infer(self, size: Any, fill_value: Number) -> Spec:
+    def infer(self, size: Sizes, fill_value: Number) -> Spec:
         for d, n in enumerate(size):
             if n < 0:
                 raise ShapeError(
@@ -44,17 +44,17 @@ class Full(Primitive):
             raise DTypeError(f"full: a complex fill value cannot be converted to {dtype}")
         return Spec(tuple(size), dtype)
 
-    def reference(self, size: Any, fill_value: Any) -> np.ndarray:
+    def reference(self, size: Sizes, fill_value: Scalar) -> np.ndarray:
         dtype = self.dtype or dtypes.of_python(type(fill_value))
         value = wrapped(fill_value, dtype.numpy)
         if not any(value.tobytes()):  # the system clears memory only at its first use
             return np.zeros(tuple(size), dtype.numpy)
         return np.full(tuple(size), value)
 
-    def onnx(self, g: OnnxBuilder, size: Any, fill_value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, size: Sizes, fill_value: Scalar) -> OnnxValue:
         return g.node("Expand", g.number(fill_value, g.out[0].dtype), g.sizes(size))
 
-    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Tensor:
         raise AssertionError("full has no operands: it never meets a batch")
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -76,21 +76,23 @@ class Arange(Primitive):
     facts = OpFacts(supports=frozenset({"int", "float"}))
     vjp = NO_GRADIENT
 
-    def infer(self, start: Number, end: Number, step: Number, count: Any) -> Spec:
+    def infer(self, start: Number, end: Number, step: Number, count: Size) -> Spec:
         category = max(start.category, end.category, step.category, dtypes.INT)
         dtype = self.dtype or dtypes.dtype_of_scalar_category(category)
         if dtype.category not in (dtypes.INT, dtypes.FLOAT):
             raise DTypeNotImplemented(f"arange: not implemented for {dtype}")
         return Spec((count,), dtype)
 
-    def reference(self, start: Any, end: Any, step: Any, count: int) -> np.ndarray:
+    def reference(self, start: Scalar, end: Scalar, step: Scalar, count: int) -> np.ndarray:
         category = type(start + end + step)
         dtype = self.dtype or dtypes.of_python(int if category is bool else category)
         wide: Any = np.float64 if dtype.is_floating_point else np.int64
         places = np.arange(count, dtype=wide)
         return np.asarray(wide(start) + places * wide(step)).astype(dtype.numpy)
 
-    def onnx(self, g: OnnxBuilder, start: Any, end: Any, step: Any, count: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, start: Scalar, end: Scalar, step: Scalar, count: Size
+    ) -> OnnxValue:
         out = g.out[0].dtype
         wide = dtypes.float64 if out.is_floating_point else dtypes.int64
         places = g.node("Range", g.size(0), g.size(count), g.size(1))
@@ -99,7 +101,7 @@ class Arange(Primitive):
         steps = g.node("Mul", g.cast(places, wide), g.number(step, wide))
         return g.cast(g.node("Add", g.number(start, wide), steps), out)
 
-    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Tensor:
         raise AssertionError("arange has no operands: it never meets a batch")
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

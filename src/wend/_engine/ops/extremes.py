@@ -19,9 +19,10 @@ from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Sample, ops, overload
 from wend._engine.core.symbolic import numel
 from wend._engine.core.types import Spec
+from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.selection import Maximum, Minimum
 from wend._engine.ops.numeric import Array, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.reduce import REAL, Reduction, repeat_back, restore
 
 
@@ -37,7 +38,7 @@ class _Extreme(Reduction, abstract=True):
         y = type(self).fold.reduce(widen(x), axis=self.axes(x.ndim), keepdims=self.keepdim)
         return np.asarray(y).astype(x.dtype, copy=False)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         return self.onnx_fold(g, self.onnx_name, x)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
@@ -48,7 +49,7 @@ class _Extreme(Reduction, abstract=True):
         count = repeat_back(ops.cast(count, g.dtype), axes, True, x.shape)
         return (ops.div(ops.where(hit, g, 0), count),)
 
-    def hits(self, x: Any, y: Any) -> Any:
+    def hits(self, x: Tensor, y: Tensor) -> Tensor:
         """Which elements share the gradient: none equals NaN, which makes NaN of all gradients."""
         return ops.eq(x, y)
 
@@ -58,7 +59,7 @@ class _Greatest(_Extreme, abstract=True):
     onnx_name = "ReduceMax"
     fold = np.maximum
 
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
+    def combine(self, b: Builder, a: Value, x: Value) -> Value:
         return b.maximum(a, x)
 
 
@@ -67,7 +68,7 @@ class _Least(_Extreme, abstract=True):
     onnx_name = "ReduceMin"
     fold = np.minimum
 
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
+    def combine(self, b: Builder, a: Value, x: Value) -> Value:
         return b.minimum(a, x)
 
 
@@ -131,7 +132,7 @@ class MinAll(_Least):
         yield from _samples_all(rng)
 
 
-def _hits_or_nan(x: Any, y: Any) -> Any:
+def _hits_or_nan(x: Tensor, y: Tensor) -> Tensor:
     """The elements equal to the extreme, and all NaN, for the extreme is NaN beside any NaN."""
     hit = ops.eq(x, y)
     return ops.logical_or(hit, ops.isnan(x)) if x.dtype.is_floating_point else hit
@@ -177,7 +178,7 @@ class _Arg(Reduction, abstract=True):
         y = type(self).find(widen(x), axis=axis, keepdims=self.keepdim)
         return np.asarray(y, dtype=np.int64)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         if not x.shape:
             return g.constant(0, int64)
         if self.dim is not None:
@@ -186,7 +187,7 @@ class _Arg(Reduction, abstract=True):
         index = g.node(self.onnx_name, flat, dtype=int64, axis=0, keepdims=0)
         return g.reshape(index, g.out[0].shape)
 
-    def onnx_places(self, g: OnnxBuilder, x: Any, keepdim: bool) -> Any:
+    def onnx_places(self, g: OnnxBuilder, x: Any, keepdim: bool) -> OnnxValue:
         """The first places of the extremes along `dim`."""
         (axis,) = self.axes(x.rank)
         return g.node(self.onnx_name, x, dtype=int64, axis=axis, keepdims=int(keepdim))
@@ -291,7 +292,7 @@ class _ExtremeDim(_Arg, abstract=True):
         yield Sample(np.asarray([[True, False], [False, False]]), 1)
 
 
-def put_along(g: Any, indices: Any, x: Any, axis: int) -> Any:
+def put_along(g: Tensor, indices: Tensor, x: Tensor, axis: int) -> Tensor:
     """Zeros in the shape of x, with g at `indices` (both of extent 1) along `axis`."""
     rank = len(x.shape)
     n = x.shape[axis]

@@ -18,6 +18,7 @@ from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, INEXACT, Array, require, widen
+from wend._engine.ops.views.family import Shape
 from wend._engine.ops.views.strided import arange
 
 #: By the factor of the result ('none', 'ortho': n ** -0.5, 'full': 1 / n), SciPy's `norm` of a
@@ -42,7 +43,7 @@ class Transform(Primitive, abstract=True):
         """The transformed axes, counted from 0, in the order given."""
         return normalize_dims(self.dims, rank, self.name)
 
-    def with_last(self, shape: Any, extent: Any) -> tuple[Any, ...]:
+    def with_last(self, shape: Shape, extent: Any) -> tuple[Any, ...]:
         """A shape with another extent in the last of the transformed dims."""
         axis = self.axes(len(shape))[-1]
         return (*shape[:axis], extent, *shape[axis + 1 :])
@@ -143,7 +144,7 @@ class FftC2r(Transform):
     facts = OpFacts(supports=frozenset({"complex"}))
     torch = TorchCall(grad_name="FftC2RBackward0")
 
-    def infer(self, x: Spec, last: Any) -> Spec:
+    def infer(self, x: Spec, last: Size) -> Spec:
         if not x.dtype.is_complex:
             raise DTypeError(f"{self.name}: takes half a spectrum, complex numbers; got {x.dtype}")
         axis = self.axes(x.rank)[-1]
@@ -167,7 +168,7 @@ class FftC2r(Transform):
         grad = ops.fft_r2c(g, self.dims, self.scale)
         return (grad * (2 - _ends(grad, self.axes(len(x.shape))[-1], last)),)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, last: Size) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, last: Size) -> Tensor:
         axes = tuple([d + 1 for d in self.axes(len(x.shape) - 1)])
         return ops.fft_c2r(x, axes, last, self.scale)
 
@@ -179,7 +180,7 @@ class FftC2r(Transform):
         yield Sample(z[:0], (0, 2), 7, "full")
 
 
-def _ends(like: Any, axis: int, n: Any) -> Any:
+def _ends(like: Tensor, axis: int, n: Any) -> Tensor:
     """1.0 for the entries of half a spectrum whose conjugates are themselves, else 0.0."""
     shape = like.shape
     places = arange(shape[axis])

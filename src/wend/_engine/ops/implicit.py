@@ -31,7 +31,7 @@ _BEND = 10.0
 _CHUNK = 1 << 13  # numbers at a time, each with all nodes
 
 
-def in_front(batched: Any, *operands: Any) -> list[Any]:
+def in_front(batched: Sequence[bool], *operands: Any) -> list[Any]:
     """Operands whose batch axis lies before equally many dims, so that they broadcast."""
     ranks = [len(x.shape) - b for x, b in zip(operands, batched, strict=False)]
     out = []
@@ -96,7 +96,7 @@ class GammaSlope(Slope):
     torch = TorchCall(label="_standard_gamma_grad")
     drawn = 1
 
-    def by_number(self, y: Any, a: Any, z: Any) -> Any:
+    def by_number(self, y: Any, a: Tensor, z: Tensor) -> Any:
         return ops.digamma(a) - ops.log(z) - y * ((a - 1) / z - 1)
 
     def by_element(self, a: Array, z: Array) -> Array:
@@ -126,7 +126,7 @@ class DirichletSlope(Slope):
     torch = TorchCall(label="_dirichlet_grad")
     drawn = 0
 
-    def by_number(self, y: Any, x: Any, alpha: Any, total: Any) -> Any:
+    def by_number(self, y: Any, x: Tensor, alpha: Tensor, total: Tensor) -> Any:
         rest = 1 - x
         powers = (alpha - 1) / x - (total - alpha - 1) / rest
         own = ops.digamma(alpha) - ops.digamma(total) - ops.log(x) - y * rest * powers

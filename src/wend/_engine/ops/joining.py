@@ -17,9 +17,9 @@ from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpBatching, OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import ADD, DIM, EQ, hints, make, numel, sym_max
-from wend._engine.core.types import Spec
+from wend._engine.core.types import Number, Spec
 from wend._engine.ops.numeric import accumulator, sum_accurately
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.scatters import with_batch
 
@@ -127,13 +127,13 @@ class Cat(Primitive):
         ]
         return (grads,)
 
-    def onnx(self, g: OnnxBuilder, tensors: list[Any]) -> Any:
+    def onnx(self, g: OnnxBuilder, tensors: list[Any]) -> OnnxValue:
         kept = [tensors[k] for k in self.kept([t.shape for t in tensors])]
         dim = normalize_dim(self.dim, kept[0].rank, "cat")
         parts = [g.cast(t, g.out[0].dtype) for t in kept]
         return g.node("Concat", *parts, axis=dim) if len(parts) > 1 else parts[0]
 
-    def batch(self, batched: Sequence[Any], size: Size, tensors: list[Any]) -> Any:
+    def batch(self, batched: Sequence[Any], size: Size, tensors: list[Any]) -> Tensor:
         flags = batched[0]
         full = [with_batch(t, b, size) for t, b in zip(tensors, flags, strict=True)]
         kept = self.kept([tuple(t.shape)[1:] for t in full])
@@ -164,7 +164,7 @@ def total(extents: list[Any], add: Callable[[Any, Any], Any] = operator.add) -> 
     return extents[0]
 
 
-def cut(g: Any, dim: int, lengths: list[Any]) -> list[Any]:
+def cut(g: Tensor, dim: int, lengths: list[Any]) -> list[Any]:
     """Views of the parts of g of these lengths along `dim`.
 
     Many parts are cut from halves: the start of a part in g would be a sum of all lengths before.
@@ -203,7 +203,7 @@ class Pad(Primitive):
     torch = TorchCall(functions=("constant_pad_nd",), grad_name="ConstantPadNdBackward0")
     facts = OpFacts(supports=ANY_DTYPE)
 
-    def infer(self, x: Spec, pad: Any, value: Any) -> Spec:
+    def infer(self, x: Spec, pad: Sizes, value: Number) -> Spec:
         if len(pad) % 2:
             raise ShapeError(f"pad: padding length must be divisible by 2, and pad is {hints(pad)}")
         if len(pad) > 2 * len(x.shape):
@@ -223,7 +223,7 @@ class Pad(Primitive):
                 )
         return Spec(tuple(shape), x.dtype)
 
-    def reference(self, x: np.ndarray, pad: Any, value: Any) -> np.ndarray:
+    def reference(self, x: np.ndarray, pad: Sizes, value: Scalar) -> np.ndarray:
         lead = x.ndim - len(pad) // 2
         pairs = [(0, 0)] * lead + [
             (pad[2 * k], pad[2 * k + 1]) for k in range(len(pad) // 2 - 1, -1, -1)
@@ -241,14 +241,14 @@ class Pad(Primitive):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, pad: Sizes, value: Scalar) -> tuple[Any, ...]:
         return (ops.pad(g, tuple(-p for p in pad), 0),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, pad: Any, value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, pad: Sizes, value: Scalar) -> OnnxValue:
         lead = (0,) * (x.rank - len(pad) // 2)
         before, after = (*lead, *pad[-2::-2]), (*lead, *pad[::-2])
         return g.node("Pad", x, g.sizes((*before, *after)), g.number(value, x.dtype)) if pad else x
 
     def batch(
         self, batched: Sequence[bool], size: Size, x: Tensor, pad: Sizes, value: Scalar
-    ) -> Any:
+    ) -> Tensor:
         return ops.pad(x, pad, value)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -282,12 +282,12 @@ class Flip(Primitive):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.flip(g, self.dims),)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         for dim in normalize_dims(self.dims, x.rank, "flip") if x.shape else ():
             x = g.slice(x, dim, -1, -(2**63), -1)
         return x
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         rank = len(x.shape) - 1
         dims = normalize_dims(self.dims, rank, "flip")
         return ops.flip(x, tuple(d + 1 for d in dims)) if rank else ops.alias(x)
@@ -313,7 +313,7 @@ class Roll(Primitive):
     torch = TorchCall(names=("roll",))
     facts = OpFacts(supports=ANY_DTYPE)
 
-    def infer(self, x: Spec, shifts: Any) -> Spec:
+    def infer(self, x: Spec, shifts: Sizes) -> Spec:
         dims = self.dims or ()
         if len(shifts) != len(dims) and not (len(shifts) == 1 and not dims):
             raise ShapeError(
@@ -325,13 +325,13 @@ class Roll(Primitive):
             normalize_dim(d, len(x.shape), "roll")
         return Spec(x.shape, x.dtype)
 
-    def reference(self, x: np.ndarray, shifts: Any) -> np.ndarray:
+    def reference(self, x: np.ndarray, shifts: Sizes) -> np.ndarray:
         return np.roll(x, shifts, self.dims) if self.dims else np.roll(x, shifts[0])
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, shifts: Sizes) -> tuple[Any, ...]:
         return (ops.roll(g, tuple(-s for s in shifts), self.dims or ()),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, shifts: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, shifts: Sizes) -> OnnxValue:
         shape = x.shape
         if not self.dims:
             rolled = self.onnx_along(g, g.reshape(x, (numel(shape),)), shifts[0], 0)
@@ -341,13 +341,13 @@ class Roll(Primitive):
         return x
 
     @staticmethod
-    def onnx_along(g: OnnxBuilder, x: Any, shift: Any, dim: int) -> Any:
+    def onnx_along(g: OnnxBuilder, x: OnnxValue, shift: Any, dim: int) -> OnnxValue:
         """x rolled along a dim: the two parts exchanged."""
         at = (-shift) % sym_max(x.shape[dim], 1)
         parts = [g.slice(x, dim, at, None, 1), g.slice(x, dim, 0, at, 1)]
         return g.shaped(g.node("Concat", *parts, axis=dim), x.shape)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, shifts: Sizes) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, shifts: Sizes) -> Tensor:
         if not self.dims:
             flat = ops.reshape_to(x, (x.shape[0], numel(tuple(x.shape)[1:])))
             return ops.reshape_to(ops.roll(flat, shifts, (1,)), x.shape)
@@ -376,7 +376,7 @@ class SumTo(Primitive):
     torch = TorchCall(grad_name="SumBackward1")
     facts = OpFacts(supports=ANY_DTYPE)
 
-    def infer(self, x: Spec, size: Any) -> Spec:
+    def infer(self, x: Spec, size: Sizes) -> Spec:
         lead = len(x.shape) - len(size)
         if lead < 0 or any(d not in self.axes for d in range(lead)):
             raise ShapeError(
@@ -388,7 +388,7 @@ class SumTo(Primitive):
             tuple(1 if d in axes else x.shape[d] for d in range(lead, len(x.shape))), x.dtype
         )
 
-    def reference(self, x: np.ndarray, size: Any) -> np.ndarray:
+    def reference(self, x: np.ndarray, size: Sizes) -> np.ndarray:
         wide = accumulator(from_numpy(x.dtype)).numpy
         total = sum_accurately(x.astype(wide, copy=False), self.axes, wide).astype(x.dtype)
         lead = x.ndim - len(size)
@@ -398,7 +398,7 @@ class SumTo(Primitive):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (ops.expand_to(g, x.shape, self.axes),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, size: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, size: Sizes) -> OnnxValue:
         axes = normalize_dims(self.axes, x.rank, "sum_to")
         if not axes:
             return x
@@ -409,7 +409,7 @@ class SumTo(Primitive):
             y = g.node("Squeeze", y, g.sizes(range(lead)))
         return g.cast(y, x.dtype)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, target: Sizes) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, target: Sizes) -> Tensor:
         lead = len(x.shape) - 1 - len(target)
         if lead:
             # The batch axis stays in front of the dims that go: sum these first.
@@ -445,10 +445,10 @@ class Clone(Primitive):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g,)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         return x
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return ops.clone(x, memory_format=self.memory_format)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

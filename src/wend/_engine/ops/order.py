@@ -16,8 +16,10 @@ from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import accumulator, require, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.views.family import Shape
 from wend._engine.ops.views.slicing import replaced, zeros_of
 
 REAL = frozenset({"bool", "int", "float"})
@@ -50,7 +52,7 @@ class _Selection(Primitive, abstract=True):
         return (ops.scatter_add(zeros_of(x), self.dim, y[1], g[0]),)
 
 
-def onnx_sorted(g: OnnxBuilder, x: Any, dim: int, k: Any, largest: bool) -> Any:
+def onnx_sorted(g: OnnxBuilder, x: OnnxValue, dim: int, k: Any, largest: bool) -> Any:
     """The first k elements in order, and their places; ties keep their order in ONNX too."""
     outputs = g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, outputs=2)
     return tuple(outputs)
@@ -66,19 +68,19 @@ class Sort(_Selection):
     descending: bool
     torch = TorchCall(names=("sort",))
 
-    def infer(self, x: Spec) -> Any:
+    def infer(self, x: Spec) -> tuple[Spec, ...]:
         require(self.name, self.facts.supports, x.dtype)
         self.place(len(x.shape))
         return Spec(x.shape, x.dtype), Spec(x.shape, int64)
 
-    def reference(self, x: np.ndarray) -> Any:
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         if x.ndim == 0:
             return x, np.zeros((), np.int64)
         axis = self.place(x.ndim)
         indices = sorting_order(x, axis, self.descending)
         return np.take_along_axis(x, indices, axis), indices
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> Any:
         if not x.shape:
             return x, g.constant(0, int64)
         dim = self.place(x.rank)
@@ -100,7 +102,9 @@ class Sort(_Selection):
         yield Sample(np.array(1.5), 0)
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, dim: Any, descending: Any, stable: Any) -> Any:
+    def grad_nodes(
+        n: NodeBuilder, x: NodeOperand, dim: int, descending: bool, stable: Any
+    ) -> object:
         """Where `stable` is given."""
         return None if stable is None else n.Sort1(x)
 
@@ -117,7 +121,7 @@ class Topk(_Selection):
     facts = OpFacts(supports=frozenset({"int", "float"}))
     torch = TorchCall(names=("topk",))
 
-    def infer(self, x: Spec, k: Any) -> Any:
+    def infer(self, x: Spec, k: Size) -> tuple[Spec, ...]:
         require(self.name, self.facts.supports, x.dtype)
         dim = self.place(len(x.shape))
         n = x.shape[dim] if x.shape else 1
@@ -128,7 +132,7 @@ class Topk(_Selection):
         shape = replaced(x.shape, dim, k) if x.shape else ()
         return Spec(shape, x.dtype), Spec(shape, int64)
 
-    def reference(self, x: np.ndarray, k: int) -> Any:
+    def reference(self, x: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
         if x.ndim == 0:
             return x, np.zeros((), np.int64)
         axis = self.place(x.ndim)
@@ -136,7 +140,7 @@ class Topk(_Selection):
         indices = indices[(slice(None),) * axis + (slice(k),)]
         return np.take_along_axis(x, indices, axis), indices
 
-    def onnx(self, g: OnnxBuilder, x: Any, k: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, k: Size) -> Any:
         if not x.shape:
             return x, g.constant(0, int64)
         return onnx_sorted(g, x, self.place(x.rank), k, self.largest)
@@ -165,14 +169,14 @@ class Mode(_Selection):
     keepdim: bool
     torch = TorchCall(names=("mode",))
 
-    def infer(self, x: Spec) -> Any:
+    def infer(self, x: Spec) -> tuple[Spec, ...]:
         require(self.name, self.facts.supports, x.dtype)
         dim = self.place(len(x.shape))
         check_not_empty(self.name, x.shape, dim)
         shape = reduced(x.shape, dim, self.keepdim)
         return Spec(shape, x.dtype), Spec(shape, int64)
 
-    def reference(self, x: np.ndarray) -> Any:
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         if x.ndim == 0:
             return x, np.zeros((), np.int64)
         axis = self.place(x.ndim)
@@ -183,7 +187,7 @@ class Mode(_Selection):
         values = np.take_along_axis(x, indices, axis)
         return (values, indices) if self.keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
-    def vjp(self, g: Any, y: Any, x: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], x: Tensor) -> tuple[Any, ...]:
         if not len(x.shape):
             return (g[0],)
         dim = self.place(len(x.shape))
@@ -290,7 +294,7 @@ class NanmedianAll(MedianAll):
     skip_nan = True
 
 
-def check_not_empty(op: str, shape: Any, dim: int) -> None:
+def check_not_empty(op: str, shape: Shape, dim: int) -> None:
     """Raise DimError if the dim that is to be reduced has no elements."""
     if shape and shape[dim] == 0:
         raise DimError(
@@ -298,7 +302,7 @@ def check_not_empty(op: str, shape: Any, dim: int) -> None:
         )
 
 
-def reduced(shape: Any, dim: int, keepdim: bool) -> Any:
+def reduced(shape: Shape, dim: int, keepdim: bool) -> Any:
     """shape without a dim, or with an extent of 1 in place of that dim."""
     if not shape:
         return ()
@@ -328,7 +332,7 @@ class LexsortRows(Primitive):
             y[place] = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
         return y
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return ops.lexsort_rows(x)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

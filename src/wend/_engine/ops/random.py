@@ -27,7 +27,7 @@ from wend._engine.base.dtypes import (
     int64,
 )
 from wend._engine.base.errors import ExecutionError, ShapeError
-from wend._engine.core.kinds import Scalar, Size, Tensor
+from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
@@ -35,7 +35,7 @@ from wend._engine.core.types import Spec
 from wend._engine.ops import philox
 from wend._engine.ops.implicit import in_front
 from wend._engine.ops.numeric import Array, array, require
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 # Digits of each type's significand: uniform numbers are multiples of 2**-digits below 1.
 DIGITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
@@ -60,7 +60,7 @@ class Draw(Primitive, abstract=True):
         require(self.name, self.facts.supports, self.result_dtype())
         return Spec(tuple(size), self.result_dtype())
 
-    def onnx_like(self, g: OnnxBuilder, size: Any) -> Any:
+    def onnx_like(self, g: OnnxBuilder, size: Any) -> OnnxValue:
         """A tensor of the size and type of the draw: ONNX draws in the shape of a tensor."""
         out = g.out[0].dtype
         wide = out if out is float64 else float32
@@ -79,11 +79,11 @@ class Draw(Primitive, abstract=True):
 class Uniform(Draw):
     """y: uniform in [0, 1), every multiple of 2**-digits of the type equally likely."""
 
-    def onnx(self, g: OnnxBuilder, size: Any, seed: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, size: Any, seed: Scalar, offset: Scalar) -> OnnxValue:
         """Not the same numbers as Wend's: a runtime draws from a stream of its own."""
         return g.cast(g.node("RandomUniformLike", self.onnx_like(g, size)), g.out[0].dtype)
 
-    def reference(self, size: Any, seed: int, offset: int) -> Array:
+    def reference(self, size: Sizes, seed: int, offset: int) -> Array:
         dtype = self.result_dtype()
         count, digits = math.prod(size), DIGITS[dtype]
         if dtype is float64:
@@ -102,11 +102,11 @@ class Normal(Draw):
 
     name = "standard_normal"
 
-    def onnx(self, g: OnnxBuilder, size: Any, seed: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, size: Any, seed: Scalar, offset: Scalar) -> OnnxValue:
         """Not the same numbers as Wend's: a runtime draws from a stream of its own."""
         return g.cast(g.node("RandomNormalLike", self.onnx_like(g, size)), g.out[0].dtype)
 
-    def reference(self, size: Any, seed: int, offset: int) -> Array:
+    def reference(self, size: Sizes, seed: int, offset: int) -> Array:
         dtype = self.result_dtype()
         y = philox.normal(seed, offset, math.prod(size), dtype is float64)
         return array(y, dtype).reshape(size)
@@ -120,7 +120,7 @@ class RandomBits(Draw):
     def result_dtype(self) -> DType:
         return int64
 
-    def reference(self, size: Any, seed: int, offset: int) -> Array:
+    def reference(self, size: Sizes, seed: int, offset: int) -> Array:
         words = philox.words64(seed, offset, math.prod(size))
         return words.view(np.int64).reshape(size)
 
@@ -145,7 +145,7 @@ class RandomIntegers(Draw):
     def result_dtype(self) -> DType:
         return self.dtype or int64
 
-    def reference(self, size: Any, low: int, high: int, seed: int, offset: int) -> Array:
+    def reference(self, size: Sizes, low: int, high: int, seed: int, offset: int) -> Array:
         if low >= high:
             raise ExecutionError(f"randint: expects 'from' < 'to', but got from={low} >= to={high}")
         words = philox.words64(seed, offset, math.prod(size))
@@ -155,7 +155,9 @@ class RandomIntegers(Draw):
         y = (words + np.uint64(low % 2**64)).view(np.int64)
         return array(y, self.result_dtype()).reshape(size)
 
-    def onnx(self, g: OnnxBuilder, size: Any, low: Any, high: Any, seed: Any, offset: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, size: Sizes, low: Scalar, high: Scalar, seed: Scalar, offset: Scalar
+    ) -> OnnxValue:
         """As likely up to 2**-53, but not the same numbers."""
         wide = g.expand(g.constant(0, float64), size)
         unit = g.node("RandomUniformLike", wide)
@@ -381,7 +383,7 @@ class BinomialDraw(PerElement):
         require(self.torch.label, self.facts.supports, prob.dtype)
         return Spec(broadcast_shapes(self.torch.label, count.shape, prob.shape), count.dtype)
 
-    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Tensor:
         count, prob = in_front(batched, *params[:2])
         return ops.binomial_draw(count, prob, *params[2:])
 
@@ -511,7 +513,7 @@ class MultinomialDraw(Primitive):
     vjp = NO_GRADIENT
     replacement: bool
 
-    def infer(self, x: Spec, count: Any, *scalars: Any) -> Spec:
+    def infer(self, x: Spec, count: Size, *scalars: Any) -> Spec:
         require("multinomial", self.facts.supports, x.dtype)
         if x.rank not in (1, 2):
             raise ShapeError(f"multinomial: prob_dist must be 1 or 2 dim, not {x.rank}")
@@ -538,7 +540,9 @@ class MultinomialDraw(Primitive):
             y = np.argsort(-race, axis=1, kind="stable")[:, :count]
         return y.astype(np.int64).reshape(*x.shape[:-1], count)
 
-    def onnx(self, g: OnnxBuilder, x: Any, count: Any, seed: Any, offset: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, x: OnnxValue, count: Size, seed: Scalar, offset: Scalar
+    ) -> OnnxValue:
         """Not the same numbers as Wend's: the greatest of log(weight) + Gumbel noise."""
         wide = g.cast(x, float32)
         weights = g.node("Log", wide)
@@ -560,7 +564,7 @@ class MultinomialDraw(Primitive):
         count: Size,
         seed: Scalar,
         offset: Scalar,
-    ) -> Any:
+    ) -> Tensor:
         if len(x.shape) == 2:
             return ops.multinomial_draw(x, count, seed, offset, replacement=self.replacement)
         b, m, n = x.shape

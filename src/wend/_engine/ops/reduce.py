@@ -25,20 +25,21 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import FLOATING, Elementwise
 from wend._engine.ops.numeric import Array, accumulator, array, require, sum_accurately
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.views.family import Shape
 
 REAL = frozenset({"bool", "int", "float"})
 ANY_NUMBER = frozenset({"bool", "int", "float", "complex"})
 
 
-def reduced_shape(shape: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
+def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
     """`shape` without the extents at `axes`, or with 1 in place of each."""
     if keepdim:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-def restore(g: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+def restore(g: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     """`g` with dims of size 1 put back where a reduction over `axes` took them out."""
     if not keepdim:
         for axis in sorted(axes):
@@ -46,7 +47,7 @@ def restore(g: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     return g
 
 
-def repeat_back(g: Any, axes: tuple[int, ...], keepdim: bool, shape: Any) -> Any:
+def repeat_back(g: Tensor, axes: tuple[int, ...], keepdim: bool, shape: Shape) -> Tensor:
     """`g` repeated over the dims that a reduction of `shape` over `axes` folded, for all sizes."""
     g = restore(g, axes, keepdim)
     return ops.expand_to(g, shape, axes) if axes else g
@@ -88,7 +89,7 @@ class Reduction(Primitive, abstract=True):
         """Rows are not folded together."""
         return 0 not in self.axes(ranks[0])
 
-    def infer(self, x: Spec) -> Any:
+    def infer(self, x: Spec) -> Spec:
         label = self.torch.label or self.name
         require(label, self.facts.supports, x.dtype)
         axes = self.axes(x.rank)
@@ -97,7 +98,7 @@ class Reduction(Primitive, abstract=True):
             require_elements(label, x.shape, axes, all_dims, self.nothing)
         return Spec(reduced_shape(x.shape, axes, self.keepdim), self.result_dtype(x.dtype))
 
-    def onnx_fold(self, g: OnnxBuilder, name: str, x: Any) -> Any:
+    def onnx_fold(self, g: OnnxBuilder, name: str, x: OnnxValue) -> OnnxValue:
         """x folded by an ONNX node over the op's axes."""
         axes = self.axes(x.rank)
         return g.node(name, x, g.sizes(axes), keepdims=int(self.keepdim)) if axes else x
@@ -111,7 +112,7 @@ class Reduction(Primitive, abstract=True):
         op = getattr(ops, self.name)
         return op(x, tuple(a + 1 for a in axes), self.keepdim, **extra)
 
-    def over_nothing(self, x: Any) -> Any:
+    def over_nothing(self, x: Tensor) -> Tensor:
         """The result where no dims are reduced: each element folded by itself."""
         return ops.cast(x, self.result_dtype(x.dtype))
 
@@ -133,7 +134,7 @@ class Reduction(Primitive, abstract=True):
 
 def require_elements(
     label: str,
-    shape: Any,
+    shape: Shape,
     axes: tuple[int, ...],
     all_dims: bool,
     nothing: type[Exception] = ShapeError,
@@ -184,10 +185,10 @@ class Sum(Reduction):
         y = sum_accurately(x, self.axes(x.ndim), np.dtype(np.int64) if out is bool_ else wide)
         return array(y.reshape(reduced_shape(x.shape, self.axes(x.ndim), self.keepdim)), out)
 
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
+    def combine(self, b: Builder, a: Value, x: Value) -> Value:
         return b.add(a, x)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         out = self.result_dtype(x.dtype)
         wide = int64 if out is bool_ else accumulator(out)
         return g.cast(self.onnx_fold(g, "ReduceSum", g.cast(g.cast(x, out), wide)), out)
@@ -220,10 +221,10 @@ class Prod(Reduction):
         wide = accumulator(out).numpy
         return array(fold.reduce(x, axis=self.axes(x.ndim), dtype=wide, keepdims=self.keepdim), out)
 
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
+    def combine(self, b: Builder, a: Value, x: Value) -> Value:
         return b.mul(a, x)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         out = self.result_dtype(x.dtype)
         wide = int64 if out is bool_ else accumulator(out)
         return g.cast(self.onnx_fold(g, "ReduceProd", g.cast(g.cast(x, out), wide)), out)
@@ -248,14 +249,14 @@ class Prod(Reduction):
         return (ops.cast(ops.mul(g, conj(others)), x.dtype),)
 
 
-def _before(x: Any) -> Any:
+def _before(x: Tensor) -> Tensor:
     """Product along the last dim of all elements before each: 1, x0, x0*x1, ..."""
     n = x.shape[-1]
     ones = ops.full((*x.shape[:-1], 1), 1, dtype=x.dtype)
     return ops.slice(ops.cat([ones, ops.cumprod(x, -1)], -1), len(x.shape) - 1, 0, n, 1)
 
 
-def conj(x: Any) -> Any:
+def conj(x: Tensor) -> Tensor:
     """The complex conjugate; a real tensor gives itself."""
     return ops.conj(x) if x.dtype.is_complex else x
 
@@ -276,7 +277,7 @@ class _Logical(Reduction, abstract=True):
         y = type(self).fold.reduce(truth, axis=self.axes(x.ndim), keepdims=self.keepdim)
         return array(y, self.result_dtype(from_numpy(x.dtype)))
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         truth = g.cast(x, bool_)
         if self.identity:
             truth = g.shaped(g.node("Not", truth), x.shape)
@@ -285,7 +286,7 @@ class _Logical(Reduction, abstract=True):
             g.node("Not", answer) if self.identity else answer, self.result_dtype(x.dtype)
         )
 
-    def over_nothing(self, x: Any) -> Any:
+    def over_nothing(self, x: Tensor) -> Tensor:
         truth = x if x.dtype.category == BOOL else ops.ne(x, 0)
         return ops.cast(truth, self.result_dtype(x.dtype))
 
@@ -298,7 +299,7 @@ class Any_(_Logical):
     identity = False
     fold = np.logical_or
 
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
+    def combine(self, b: Builder, a: Value, x: Value) -> Value:
         return b.bitwise_or(a, x)
 
 
@@ -309,7 +310,7 @@ class All(_Logical):
     identity = True
     fold = np.logical_and
 
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
+    def combine(self, b: Builder, a: Value, x: Value) -> Value:
         return b.bitwise_and(a, x)
 
 
@@ -327,7 +328,7 @@ class XorSum(Reduction):
         fold: Any = np.bitwise_xor  # its declared types take no variable for keepdims
         return np.asarray(fold.reduce(x, axis=self.axes(x.ndim), keepdims=self.keepdim))
 
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
+    def combine(self, b: Builder, a: Value, x: Value) -> Value:
         return b.bitwise_xor(a, x)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

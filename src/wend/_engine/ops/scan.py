@@ -22,8 +22,9 @@ from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.transcendental import Logaddexp
 from wend._engine.ops.numeric import Array, accumulator, array, require, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.reduce import ANY_NUMBER, REAL, conj, summed_dtype
+from wend._engine.ops.views.family import Shape
 
 
 class Scan(Primitive, abstract=True):
@@ -44,12 +45,12 @@ class Scan(Primitive, abstract=True):
         """Element type of the result."""
         return dtype
 
-    def infer(self, x: Spec) -> Any:
+    def infer(self, x: Spec) -> Spec:
         require(self.name, self.facts.supports, x.dtype)
         self.axis(x.rank)
         return Spec(x.shape, self.result_dtype(x.dtype))
 
-    def onnx_scan(self, g: OnnxBuilder, x: Any, start: Any, step: Any) -> Any:
+    def onnx_scan(self, g: OnnxBuilder, x: Any, start: Any, step: Any) -> OnnxValue:
         """The running fold of x along `dim` by step(b, fold so far, x), b a builder of formulas."""
         axis = self.axis(x.rank)
         row = g.node("Expand", g.constant(start, x.dtype), g.sizes(without(x.shape, axis)))
@@ -62,7 +63,7 @@ class Scan(Primitive, abstract=True):
         extra = {} if self.dtype is None else {"dtype": self.dtype}
         return getattr(ops, self.name)(x, self.axis(rank) + 1, **extra)
 
-    def of_points(self, x: Any) -> Any:
+    def of_points(self, x: Tensor) -> Tensor:
         """The scans of 0-d tensors: each element by itself."""
         return ops.cast(x, self.result_dtype(x.dtype))
 
@@ -77,7 +78,7 @@ class Scan(Primitive, abstract=True):
         yield Sample(rng.integers(-4, 5, size=(6,)), 0)
 
 
-def without(shape: Any, axis: int) -> tuple[Any, ...]:
+def without(shape: Shape, axis: int) -> tuple[Any, ...]:
     """A shape without the extent of a dim."""
     return (*shape[:axis], *shape[axis + 1 :])
 
@@ -101,13 +102,13 @@ class _Cumulative(Scan, abstract=True):
         wide = np.dtype(np.int64) if out.category == 0 else accumulator(out).numpy
         return array(type(self).accumulate(x, axis=self.axis(x.ndim), dtype=wide), out)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         out = self.result_dtype(x.dtype)
         wide = accumulator(out)
         x = g.cast(g.cast(x, out), wide)
         return g.cast(self.onnx_fold(g, x), out) if x.shape else g.cast(x, out)
 
-    def onnx_fold(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx_fold(self, g: OnnxBuilder, x: Any) -> OnnxValue:
         """The running fold of x, which has dims."""
         raise NotImplementedError
 
@@ -122,7 +123,7 @@ class Cumsum(_Cumulative):
     torch = TorchCall(names=("cumsum",))
     accumulate = np.add.accumulate
 
-    def onnx_fold(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx_fold(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         return g.node("CumSum", x, g.constant(self.axis(x.rank), int64))
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
@@ -155,7 +156,7 @@ class Cumprod(_Cumulative):
         yield Sample(np.asarray([1.5, 0.0, -2.0, 0.0, 3.0]), 0)
 
 
-def shift_in(x: Any, axis: int, first: float) -> Any:
+def shift_in(x: Tensor, axis: int, first: float) -> Tensor:
     """x moved up by a place along `axis`: `first`, x[0], ..., x[n-2]."""
     n = x.shape[axis]
     row = tuple(1 if i == axis else extent for i, extent in enumerate(x.shape))
@@ -163,7 +164,7 @@ def shift_in(x: Any, axis: int, first: float) -> Any:
     return ops.slice(ops.cat([front, x], axis), axis, 0, n, 1)
 
 
-def scan_back(a: Any, b: Any, axis: int) -> Any:
+def scan_back(a: Tensor, b: Tensor, axis: int) -> Tensor:
     """s with s[i] = b[i] + a[i+1] * s[i+1] along `axis`."""
     a, b = ops.flip(a, (axis,)), ops.flip(b, (axis,))
     return ops.flip(ops.linear_scan(shift_in(a, axis, 0), b, axis), (axis,))
@@ -207,7 +208,7 @@ class LinearScan(Primitive):
         s = scan_back(conj(a), g, axis)
         return ops.mul(s, shift_in(conj(y), axis, 0)), s
 
-    def onnx(self, g: OnnxBuilder, a: Any, b: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, a: OnnxValue, b: OnnxValue) -> OnnxValue:
         if not a.shape:
             return b
         axis, wide = normalize_dim(self.dim, a.rank, self.name), accumulator(a.dtype)
@@ -219,7 +220,7 @@ class LinearScan(Primitive):
 
         return g.cast(g.scan(step, start, [a, b], axis), g.out[0].dtype)
 
-    def batch(self, batched: Sequence[bool], size: Size, a: Tensor, b: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, a: Tensor, b: Tensor) -> Tensor:
         if not batched[0]:
             a = ops.expand(ops.unsqueeze(a, 0), (size, *a.shape))
         if not batched[1]:
@@ -351,7 +352,7 @@ class Logcumsumexp(Scan):
         yield Sample(np.asarray([100.0, -100.0, 300.0, 1.0]), 0)
 
 
-def _exp_of_difference(a: Any, b: Any) -> Any:
+def _exp_of_difference(a: Tensor, b: Tensor) -> Tensor:
     """exp(a - b), and 0 where b = -inf (then a is too)."""
     if b.dtype.is_complex:
         return ops.exp(ops.sub(a, b))

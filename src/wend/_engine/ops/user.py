@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.core.kinds import Size
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample
 from wend._engine.core.types import Spec
@@ -34,13 +34,15 @@ class UserFunction(Primitive):
         """The results themselves."""
         return tuple(results)
 
-    def vjp(self, g: Any, y: Any, inputs: list[Any], results: list[Any]) -> tuple[Any, ...]:
+    def vjp(
+        self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], inputs: list[Any], results: list[Any]
+    ) -> tuple[Any, ...]:
         """Gradients of the op alone: the results pass; see the class."""
         return ([None] * len(inputs), list(g))
 
     def batch(
         self, batched: Sequence[bool], size: Size, inputs: list[Any], results: list[Any]
-    ) -> Any:
+    ) -> tuple[Tensor, ...]:
         """The batch axis of each result, added where missing."""
         flags = batched[1] if isinstance(batched[1], (list, tuple)) else batched[len(inputs) :]
         return tuple(

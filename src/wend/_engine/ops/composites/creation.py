@@ -22,31 +22,31 @@ from wend._engine.ops.views.strided import arange
 
 
 @sugar()
-def zeros_like(input: Any, *, dtype: Any = None) -> Any:
+def zeros_like(input: Any, *, dtype: Any = None) -> Tensor:
     """Zeros of input's shape, and of input's dtype unless a dtype is given."""
     return ops.full(input.shape, 0, dtype=dtype or input.dtype)
 
 
 @sugar()
-def ones_like(input: Any, *, dtype: Any = None) -> Any:
+def ones_like(input: Any, *, dtype: Any = None) -> Tensor:
     """1 in input's shape, and in input's dtype unless a dtype is given."""
     return ops.full(input.shape, 1, dtype=dtype or input.dtype)
 
 
 @sugar()
-def full_like(input: Any, fill_value: Any, *, dtype: Any = None) -> Any:
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     """fill_value in input's shape, and in input's dtype unless a dtype is given."""
     return ops.full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
 @sugar()
-def zeros(size: Any, *, dtype: Any = None) -> Any:
+def zeros(size: Any, *, dtype: Any = None) -> Tensor:
     """Zeros of shape `size`; dtype: by default the default float type."""
     return ops.full(size, 0.0, dtype=dtype)
 
 
 @sugar()
-def ones(size: Any, *, dtype: Any = None) -> Any:
+def ones(size: Any, *, dtype: Any = None) -> Tensor:
     """Ones of shape `size`; dtype: by default the default float type."""
     return ops.full(size, 1.0, dtype=dtype)
 
@@ -60,7 +60,7 @@ def _linspace_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @composite(samples=_linspace_samples)
-def linspace(start: Scalar, end: Scalar, steps: Size, *, dtype: DType | None = None) -> Any:
+def linspace(start: Scalar, end: Scalar, steps: Size, *, dtype: DType | None = None) -> Tensor:
     """y[i] = start + i * (end - start) / (steps - 1): `steps` numbers, with both ends.
 
     Counted from the nearer end. Raises ShapeError for steps < 0.
@@ -119,7 +119,7 @@ def _eye_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @composite(samples=_eye_samples)
-def eye(n: Size, m: Size | None = None, *, dtype: DType | None = None) -> Any:
+def eye(n: Size, m: Size | None = None, *, dtype: DType | None = None) -> Tensor:
     """y[i, j] = 1 if i == j else 0; n rows, m columns (n by default)."""
     m = n if m is None else m
     for extent, name in ((n, "n"), (m, "m")):
@@ -132,7 +132,7 @@ def eye(n: Size, m: Size | None = None, *, dtype: DType | None = None) -> Any:
 # --- triangles ------------------------------------------------------------------
 
 
-def _below(op: str, input: Any, diagonal: Any) -> Any:
+def _below(op: str, input: Tensor, diagonal: Any) -> Tensor:
     """Where column - row <= diagonal, in the last two dims. Raises ShapeError below 2 dims."""
     if len(input.shape) < 2:
         raise ShapeError(
@@ -161,7 +161,7 @@ def _triangle_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_triangle_samples,
     supports=ANY_DTYPE,
 )
-def tril(input: Tensor, diagonal: Size = 0) -> Any:
+def tril(input: Tensor, diagonal: Size = 0) -> Tensor:
     """y = input on and below a diagonal of the last two dims, zero above.
 
     diagonal: 0 the main diagonal, positive above the main. Raises ShapeError below 2 dims.
@@ -191,7 +191,7 @@ def _count_below(rows: int, columns: int, offset: int) -> int:
     return sum(min(max(row + offset + 1, 0), columns) for row in range(rows))
 
 
-def _triangle_indices(op: str, row: int, col: int, offset: int, lower: bool) -> Any:
+def _triangle_indices(op: str, row: int, col: int, offset: int, lower: bool) -> Tensor:
     if row < 0 or col < 0:
         raise ShapeError(f"{op}: row and col must be non-negative, and are {row} and {col}")
     whole = ops.full((row, col), True, dtype=dtypes.bool_)
@@ -260,7 +260,7 @@ def _diag_embed_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_diag_embed_samples,
     supports=ANY_DTYPE,
 )
-def diag_embed(input: Tensor, offset: Size = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diag_embed(input: Tensor, offset: Size = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """y = zeros with the last dim of input on the diagonal of two new dims dim1 and dim2.
 
     Raises ShapeError if the two are the same.
@@ -295,7 +295,7 @@ def _diag_samples(rng: np.random.Generator) -> Iterator[Sample]:
         n.DiagEmbed(x) if x.rank == 1 else n.node("DiagonalBackward0_copy", x)
     ),
 )
-def diag(input: Tensor, diagonal: Size = 0) -> Any:
+def diag(input: Tensor, diagonal: Size = 0) -> Tensor:
     """y = a matrix with input on the diagonal, or the diagonal of a matrix.
 
     diagonal: 0 the main, positive above the main. Raises ShapeError unless input is 1-d or 2-d.
@@ -315,7 +315,7 @@ def diag(input: Tensor, diagonal: Size = 0) -> Any:
     supports=ANY_DTYPE,
     grad_nodes=lambda n, x, _: n.DiagEmbed(n.View(x)),
 )
-def diagflat(input: Tensor, offset: Size = 0) -> Any:
+def diagflat(input: Tensor, offset: Size = 0) -> Tensor:
     """y = a matrix with all elements of input, in row-major order, on the diagonal."""
     return ops.diag_embed(ops.ravel(input), offset)
 
@@ -326,7 +326,7 @@ def _block_diag_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @composite(functions=("block_diag",), samples=_block_diag_samples)
-def block_diag(tensors: Sequence[Tensor]) -> Any:
+def block_diag(tensors: Sequence[Tensor]) -> Tensor:
     """y = a matrix with the given matrices on the diagonal; vectors count as rows."""
     blocks = []
     for k, t in enumerate(tensors):
@@ -360,7 +360,7 @@ def _one_hot_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_one_hot_samples,
     fallible=True,
 )
-def one_hot_known(input: Tensor, num_classes: Size) -> Any:
+def one_hot_known(input: Tensor, num_classes: Size) -> Tensor:
     """y[..., k] = 1 if input[...] == k else 0, in int64. Raises IndexOutOfRange."""
     if input.dtype is not int64:
         raise DTypeError(

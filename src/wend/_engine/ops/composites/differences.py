@@ -14,18 +14,26 @@ from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.sugar import sugar
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.slicing import real_dim
 
 
-def _neighbours(x: Any, dim: int) -> tuple[Any, Any]:
+def _neighbours(x: Tensor, dim: int) -> tuple[Any, Any]:
     """(x without the first slice, x without the last slice) along a dim."""
     n = x.shape[dim]
     return ops.slice(x, dim, 1, n), ops.slice(x, dim, 0, n - 1)
 
 
-def _diff_nodes(n: Any, x: Any, times: int, dim: int, before: Any, after: Any) -> Any:
+def _diff_nodes(
+    n: NodeBuilder,
+    x: NodeOperand,
+    times: int,
+    dim: int,
+    before: NodeOperand | None,
+    after: NodeOperand | None,
+) -> object:
     parts = [part for part in (before, x, after) if part is not None]
     y = n.Cat(*parts) if len(parts) > 1 else x
     for _ in range(times):
@@ -61,7 +69,7 @@ def diff(
     dim: int = -1,
     prepend: Tensor | None = None,
     append: Tensor | None = None,
-) -> Any:
+) -> Tensor:
     """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ.
 
     x: prepend, input and append, in a row. Raises ShapeError for a 0-d input or n < 0.
@@ -115,7 +123,7 @@ def _spacing_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(y, dx=2, dim=0)
 
 
-def _trapezoid(op: str, y: Any, widths: Any, dim: int) -> Any:
+def _trapezoid(op: str, y: Tensor, widths: Any, dim: int) -> Tensor:
     dim = real_dim(dim, len(y.shape), op)
     if y.shape[dim] == 0:
         rest = tuple(n for d, n in enumerate(y.shape) if d != dim)
@@ -132,7 +140,7 @@ def _trapezoid(op: str, y: Any, widths: Any, dim: int) -> Any:
         else n.Mul1(n.Sub(n.Sum1(y), n.Mul1(n.Add(n.Select(y), n.Select(y)))))
     ),
 )
-def trapezoid_at(y: Tensor, x: Tensor | None = None, *, dim: int = -1) -> Any:
+def trapezoid_at(y: Tensor, x: Tensor | None = None, *, dim: int = -1) -> Tensor:
     """The area under y over positions x (by default 0, 1, 2, ...) by the trapezoidal rule."""
     return _trapezoid("trapezoid", y, 1.0 if x is None else x, dim)
 
@@ -142,12 +150,12 @@ def trapezoid_at(y: Tensor, x: Tensor | None = None, *, dim: int = -1) -> Any:
     samples=_spacing_samples,
     grad_nodes=lambda n, y, *_: n.Mul1(n.Sub(n.Sum1(y), n.Mul1(n.Add(n.Select(y), n.Select(y))))),
 )
-def trapezoid_spaced(y: Tensor, *, dx: Scalar, dim: int = -1) -> Any:
+def trapezoid_spaced(y: Tensor, *, dx: Scalar, dim: int = -1) -> Tensor:
     """The area under y at positions dx apart by the trapezoidal rule."""
     return _trapezoid("trapezoid", y, dx, dim)
 
 
-def _cumulative(y: Any, widths: Any, dim: int) -> Any:
+def _cumulative(y: Tensor, widths: Any, dim: int) -> Tensor:
     dim = real_dim(dim, len(y.shape), "cumulative_trapezoid")
     return ops.cumsum(_trapezoids("cumulative_trapezoid", y, widths, dim), dim)
 
@@ -161,7 +169,7 @@ def _cumulative(y: Any, widths: Any, dim: int) -> Any:
         else n.Cumsum(n.Mul1(_sums(n, y)))
     ),
 )
-def cumulative_trapezoid_at(y: Tensor, x: Tensor | None = None, *, dim: int = -1) -> Any:
+def cumulative_trapezoid_at(y: Tensor, x: Tensor | None = None, *, dim: int = -1) -> Tensor:
     """The areas under y up to each position but the first, by the trapezoidal rule."""
     return _cumulative(y, 1.0 if x is None else x, dim)
 
@@ -171,13 +179,13 @@ def cumulative_trapezoid_at(y: Tensor, x: Tensor | None = None, *, dim: int = -1
     samples=_spacing_samples,
     grad_nodes=lambda n, y, *_: n.Cumsum(n.Mul1(_sums(n, y))),
 )
-def cumulative_trapezoid_spaced(y: Tensor, *, dx: Scalar, dim: int = -1) -> Any:
+def cumulative_trapezoid_spaced(y: Tensor, *, dx: Scalar, dim: int = -1) -> Tensor:
     """As `cumulative_trapezoid_at`, at positions dx apart."""
     return _cumulative(y, dx, dim)
 
 
 @sugar(functions=("trapezoid", "trapz"))
-def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The area under y along `dim` by the trapezoidal rule, at positions x or dx (1) apart."""
     if dx is not None:
         return ops.trapezoid_spaced(y, dx=dx, dim=dim)
@@ -185,7 +193,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
 
 
 @sugar(functions=("cumulative_trapezoid",))
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The areas under y along `dim` up to each position but the first."""
     if dx is not None:
         return ops.cumulative_trapezoid_spaced(y, dx=dx, dim=dim)
@@ -198,7 +206,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
     samples=lambda rng: iter([Sample(rng.normal(size=(3, 4))), Sample(rng.normal(size=(0, 2)))]),
     supports=ANY_DTYPE,
 )
-def trace(input: Tensor) -> Any:
+def trace(input: Tensor) -> Tensor:
     """The sum of the main diagonal of a matrix. Raises ShapeError unless input is 2-d."""
     if len(input.shape) != 2:
         raise ShapeError(f"trace: expected a matrix, but got shape {hints(input.shape)}")
@@ -206,7 +214,7 @@ def trace(input: Tensor) -> Any:
 
 
 @sugar(functions=("vander",))
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     """y[i, j] = x[i] ** (N - 1 - j), or x[i] ** j if increasing. Raises ShapeError unless 1-d."""
     if len(x.shape) != 1:
         raise ShapeError(f"vander: x must be a one-dimensional tensor, not {hints(x.shape)}")
@@ -286,10 +294,10 @@ def _derivative(x: Any, dim: int, step: Any, edge_order: int) -> Any:
         behind = (1,) * (len(x.shape) - 1 - dim)
         gaps = ops.reshape(later - earlier, (n - 1, *behind))
 
-    def at(place: Any) -> Any:
+    def at(place: Any) -> Tensor:
         return ops.slice(x, dim, place, place + 1)
 
-    def gap(place: Any) -> Any:
+    def gap(place: Any) -> Tensor:
         return step if gaps is None else ops.slice(gaps, 0, place, place + 1)
 
     if edge_order == 1:

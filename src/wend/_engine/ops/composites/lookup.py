@@ -7,6 +7,7 @@ from typing import Any
 from wend._engine.base.dtypes import BOOL, COMPLEX, FLOAT, bool_, float32, float64, int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import AnyInt, broadcast_shapes, hints, numel
 from wend._engine.ops.elementwise.family import is_number
@@ -14,7 +15,7 @@ from wend._engine.ops.numeric import require
 from wend._engine.ops.sugar import spelled, sugar
 
 
-def _count(mask: Any) -> int:
+def _count(mask: Tensor) -> int:
     """The number of True elements: waits for the value."""
     return ops.sum(ops.cast(mask, int64)).item()  # type: ignore[no-any-return]
 
@@ -45,7 +46,7 @@ def argwhere(input: Any) -> Any:
 
 @sugar(functions=("masked_select",), methods=("masked_select",))
 @spelled(out=True)
-def masked_select(input: Any, mask: Any) -> Any:
+def masked_select(input: Any, mask: Any) -> Tensor:
     """(count,): the elements of input where mask is True, in row-major order.
 
     mask: bool; broadcasts with input. Raises DTypeError, ShapeError.
@@ -60,13 +61,13 @@ def masked_select(input: Any, mask: Any) -> Any:
 # --- unique ---------------------------------------------------------------------
 
 
-def _run_starts(differs: Any, n: AnyInt) -> Any:
+def _run_starts(differs: Any, n: AnyInt) -> Tensor:
     """Places where runs begin, given whether each element but the first differs from the last."""
     first = ops.full((1,), True, dtype=bool_)
     return ops.cat([first, differs], 0) if n else ops.full((0,), True, dtype=bool_)
 
 
-def _summary(rows: Any, begins: Any, n: AnyInt) -> tuple[Any, Any, Any]:
+def _summary(rows: Tensor, begins: Tensor, n: AnyInt) -> tuple[Any, Any, Any]:
     """(first row of each run, which run each row is in, length of each run)."""
     starts = ops.select(nonzero(begins), 1, 0)
     ends = ops.cat([ops.slice(starts, 0, 1), ops.full((1,), n, dtype=int64)], 0)
@@ -80,7 +81,7 @@ def _answer(values: Any, inverse: Any, counts: Any, wants: tuple[bool, bool]) ->
     return result if len(result) > 1 else values
 
 
-def _rows_of(op: str, input: Any, dim: int | None) -> tuple[Any, AnyInt]:
+def _rows_of(op: str, input: Tensor, dim: int | None) -> tuple[Any, AnyInt]:
     """(the elements, or the slices along dim as rows; how many)."""
     if dim is None:
         return ops.ravel(input), numel(input.shape)
@@ -96,7 +97,7 @@ def _rows_of(op: str, input: Any, dim: int | None) -> tuple[Any, AnyInt]:
     return ops.reshape(ops.movedim(input, dim, 0), (n, width)), n
 
 
-def _restored(rows: Any, input: Any, dim: int | None) -> Any:
+def _restored(rows: Tensor, input: Tensor, dim: int | None) -> Tensor:
     """Rows as slices along dim again."""
     if dim is None:
         return rows
@@ -106,7 +107,7 @@ def _restored(rows: Any, input: Any, dim: int | None) -> Any:
     return ops.movedim(ops.reshape(rows, (rows.shape[0], *rest)), 0, dim)
 
 
-def _differs(rows: Any, n: AnyInt) -> Any:
+def _differs(rows: Tensor, n: AnyInt) -> Tensor:
     change = ops.ne(ops.slice(rows, 0, 1), ops.slice(rows, 0, 0, max(n - 1, 0)))
     return change if len(change.shape) == 1 else ops.any(change, 1)
 
@@ -244,7 +245,7 @@ def repeat_interleave(
     return ops.index_select(input, dim, _repeated_places(repeats, output_size))
 
 
-def _repeated_places(repeats: Any, output_size: int | None) -> Any:
+def _repeated_places(repeats: Tensor, output_size: int | None) -> Any:
     """Place k, repeats[k] times, for all k."""
     if len(repeats.shape) != 1 or repeats.dtype.category in (BOOL, FLOAT, COMPLEX):
         raise ShapeError(

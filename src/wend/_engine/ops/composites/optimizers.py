@@ -32,7 +32,7 @@ def _arrays(rng: Any, signed: int, positive: int) -> list[Any]:
     return arrays + [np.abs(rng.normal(size=(2, 3))) for _ in range(positive)]
 
 
-def _gradient(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:
+def _gradient(param: Tensor, grad: Tensor, weight_decay: Any, maximize: bool) -> Tensor:
     """The gradient to descend, with the gradient of an L2 penalty."""
     if maximize:
         grad = ops.neg(grad)
@@ -41,12 +41,12 @@ def _gradient(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:
     return grad
 
 
-def _decayed(param: Any, lr: Any, weight_decay: Any) -> Any:
+def _decayed(param: Tensor, lr: Any, weight_decay: Any) -> Tensor:
     """The parameter after decoupled weight decay."""
     return param if weight_decay is None else ops.mul(param, 1 - lr * weight_decay)
 
 
-def _faded(average: Any) -> Any:
+def _faded(average: Tensor) -> Tensor:
     """A decaying average, 0 where too small to be a normal number.
 
     Where gradients stay 0 the average would become subnormal and remain so: each step would take
@@ -55,18 +55,18 @@ def _faded(average: Any) -> Any:
     return _no_less(ops.abs(average), average)
 
 
-def _no_less(size: Any, average: Any) -> Any:
+def _no_less(size: Any, average: Tensor) -> Tensor:
     """A decaying average, 0 where `size` is not that of a normal number."""
     least = finfo(float64 if average.dtype is float64 else float32).smallest_normal
     return ops.where(ops.lt(size, least), 0.0, average)
 
 
-def faded_average(old: Any, new: Any, weight: Any) -> Any:
+def faded_average(old: Tensor, new: Tensor, weight: Any) -> Tensor:
     """old + weight * (new - old), 0 where too small to be a normal number."""
     return _faded(ops.add(old, ops.mul(ops.sub(new, old), weight)))
 
 
-def _mean_square(old: Any, grad: Any, beta: Any) -> Any:
+def _mean_square(old: Tensor, grad: Tensor, beta: Any) -> Tensor:
     mean = ops.add(ops.mul(old, beta), ops.mul(ops.mul(grad, grad), 1 - beta))
     return _no_less(mean, mean)  # none is below 0
 
@@ -97,7 +97,7 @@ def sgd_step(
     nesterov: bool = False,
     maximize: bool = False,
     first: bool = False,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(param',), or (param', buffer') with momentum.
 
     buffer' = momentum * buffer + (1 - dampening) * g, and g itself in the first step (no buffer

@@ -45,7 +45,7 @@ def asgd_step(
     weight_decay: Scalar | None = None,
     *,
     maximize: bool = False,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(param', average') (Polyak and Juditsky, 1992); shrink: 1 - lambd eta.
 
     mu: the weight of the new parameter in the average; None while there is no average yet
@@ -71,7 +71,7 @@ def rprop_step(
     most: Scalar,
     *,
     maximize: bool = False,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(param', prev', step_size'): the sign of the gradient alone (Riedmiller and Braun, 1993)."""
     if maximize:
         grad = -grad
@@ -140,7 +140,7 @@ def adafactor_step(
     return param * (1 - decay) - update * (longest / excess), *state
 
 
-def _root_mean_square(x: Any) -> Any:
+def _root_mean_square(x: Any) -> Tensor:
     return ops.sqrt(ops.mean(x * x, None, False))
 
 
@@ -194,6 +194,6 @@ def muon_step(
     return param * (1 - decay) - ops.cast(x, param.dtype) * size, buffer
 
 
-def _rounded(x: Any) -> Any:
+def _rounded(x: Tensor) -> Tensor:
     """A float32 tensor of the nearest bfloat16 numbers: PyTorch keeps these in between."""
     return ops.cast(ops.cast(x, bfloat16), float32)

@@ -31,7 +31,7 @@ def _sorting_samples(rng: np.random.Generator) -> Iterator[Sample]:
     methods=("argsort",),
     samples=_sorting_samples,
 )
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: Attr = None) -> Any:
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: Attr = None) -> Tensor:
     """y = the indices that put the elements in order along `dim`; ties keep their order."""
     return ops.sort(ops.detach(input), dim, descending)[1]
 
@@ -46,7 +46,7 @@ def _msort_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_msort_samples,
     grad_name="SortBackward0",
 )
-def msort(input: Tensor) -> Any:
+def msort(input: Tensor) -> Tensor:
     """y = the elements in order along dim 0."""
     return ops.sort(input, 0)[0]
 
@@ -101,7 +101,7 @@ def _median_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(np.array([[3, 1, 2]]), -1)
 
 
-def _median(op: str, input: Any, dim: int, keepdim: bool, skip_nan: bool) -> Any:
+def _median(op: str, input: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> Any:
     require(op, NUMERIC, input.dtype)
     shape = tuple(input.shape)
     dim = normalize_dim(dim, len(shape), op)
@@ -162,7 +162,7 @@ def _bucketize_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def bucketize(
     input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
-) -> Any:
+) -> Tensor:
     """y = the number of boundaries below each element (right: not above the element).
 
     boundaries: (n,), in order. Raises ShapeError.

@@ -14,6 +14,7 @@ from wend._engine.core.kinds import Attr, Operand, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.ops.composites.forms import publish
 from wend._engine.ops.elementwise.family import ANY_NUMBER, V, is_number, promoted
+from wend._engine.ops.gradient_nodes import NodeBuilder
 from wend._engine.ops.numeric import INEXACT, require
 
 Samples = Iterator[Sample]
@@ -269,7 +270,7 @@ def ldexp(input: Tensor, other: Tensor) -> V:
 _WIDEST = (dtypes.float64, dtypes.complex128)
 
 
-def _float_power_nodes(n: Any, x: Any, exponent: Any) -> Any:
+def _float_power_nodes(n: NodeBuilder, x: object, exponent: object) -> object:
     def wide(v: Any) -> Any:
         return v if is_number(v) or v.dtype in _WIDEST else n.ToCopy(v)
 

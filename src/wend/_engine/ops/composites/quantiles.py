@@ -50,7 +50,7 @@ def quantiles(
     *,
     interpolation: str = "linear",
     skip_nan: bool = False,
-) -> Any:
+) -> Tensor:
     """The q-th quantiles along `dim` (of all elements without it), q's dim first.
 
     q: 0-d or 1-d, from 0 to 1   interpolation: the value between two elements
@@ -98,12 +98,12 @@ def _check(op: str, input: Any, q: Any, interpolation: str) -> None:
         )
 
 
-def _ranks(q: Any, last: Any, dtype: Any) -> Any:
+def _ranks(q: Tensor, last: Tensor, dtype: Any) -> Tensor:
     """Where the quantiles lie in order, as fractional indices: (..., count of q)."""
     return ops.cast(last, dtype) * ops.reshape(q, (-1,))
 
 
-def _between(values: Any, ranks: Any, interpolation: str) -> Any:
+def _between(values: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
     """The elements at fractional indices along the last dim."""
     below, above = ops.floor(ranks), ops.ceil(ranks)
     if interpolation == "lower":
@@ -120,7 +120,7 @@ def _between(values: Any, ranks: Any, interpolation: str) -> Any:
     return ops.lerp(low, high, weight)
 
 
-def _quantile(op: str, input: Any, q: Any, rest: Any, skip_nan: bool) -> Any:
+def _quantile(op: str, input: Tensor, q: Tensor, rest: Any, skip_nan: bool) -> Tensor:
     dim, keepdim, interpolation = rest
     if not hasattr(q, "shape"):
         if not 0 <= q <= 1:

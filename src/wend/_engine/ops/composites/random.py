@@ -16,7 +16,7 @@ from wend._engine.base.dtypes import float32, float64
 from wend._engine.base.errors import DTypeError, ValueRefused
 from wend._engine.base.random_state import RandomState, current
 from wend._engine.core import _hot
-from wend._engine.core.kinds import Scalar, Tensor
+from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.ops.numeric import FLOATING, is_half
 from wend._engine.ops.sugar import sugar
@@ -69,7 +69,7 @@ def _sized(
     """A composite draw: the body gets (size, parameters, seed, offset, compute dtype)."""
 
     def bind(body: Any) -> Any:
-        def rule(size: Any, *rest: Any) -> Any:
+        def rule(size: Size, *rest: Any) -> Tensor:
             *numbers, dtype = rest
             y = body(size, *numbers, _wide(dtype))
             return y if dtype is None else ops.cast(y, dtype)
@@ -88,7 +88,7 @@ def _sized(
     return bind
 
 
-def _positive_unit(size: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _positive_unit(size: Any, seed: Tensor, offset: Any, dtype: Any) -> Tensor:
     """Uniform in (0, 1]: the logarithm is finite."""
     return ops.sub(1, ops.uniform(size, seed, offset, dtype=dtype))
 
@@ -101,7 +101,7 @@ def _positive_unit(size: Any, seed: Any, offset: Any, dtype: Any) -> Any:
     2.0,
     grad_name="UniformBackward0",
 )
-def _uniform_between(size: Any, low: Any, high: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _uniform_between(size: Any, low: Any, high: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
     u = ops.uniform(size, seed, offset, dtype=dtype)
     # Where rounding would reach the high end, the low end is as good.
     y = ops.add(ops.mul(u, high - low), low)
@@ -109,12 +109,12 @@ def _uniform_between(size: Any, low: Any, high: Any, seed: Any, offset: Any, dty
 
 
 @_sized("normal", "mean: scalar, std: scalar", "y: normal with this mean and deviation.", 1.0, 2.0)
-def _normal(size: Any, mean: Any, std: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _normal(size: Any, mean: Any, std: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
     return ops.add(ops.mul(ops.standard_normal(size, seed, offset, dtype=dtype), std), mean)
 
 
 @_sized("exponential_draw", "rate: scalar", "y: exponential: -log(1 - u) / rate.", 1.5)
-def _exponential(size: Any, rate: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _exponential(size: Any, rate: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
     return ops.div(ops.neg(ops.log(_positive_unit(size, seed, offset, dtype))), rate)
 
 
@@ -122,31 +122,31 @@ def _exponential(size: Any, rate: Any, seed: Any, offset: Any, dtype: Any) -> An
     "cauchy_draw", "median: scalar, sigma: scalar", "y: Cauchy: median + sigma * tan(pi * u).",
     0.0, 2.0,
 )  # fmt: skip
-def _cauchy(size: Any, median: Any, sigma: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _cauchy(size: Any, median: Any, sigma: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
     u = ops.sub(ops.uniform(size, seed, offset, dtype=dtype), 0.5)
     return ops.add(ops.mul(ops.tan(ops.mul(u, math.pi)), sigma), median)
 
 
 @_sized("log_normal_draw", "mean: scalar, std: scalar", "y: exp of normal numbers.", 0.5, 1.0)
-def _log_normal(size: Any, mean: Any, std: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _log_normal(size: Any, mean: Any, std: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
     z = ops.standard_normal(size, seed, offset, dtype=dtype)
     return ops.exp(ops.add(ops.mul(z, std), mean))
 
 
 @_sized("geometric_draw", "p: scalar", "y: geometric: trials up to the first success, from 1.", 0.3)
-def _geometric(size: Any, p: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _geometric(size: Any, p: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
     u = _positive_unit(size, seed, offset, dtype)
     fail = ops.log1p(ops.neg(ops.full((), p, dtype=dtype)))
     return ops.maximum(ops.ceil(ops.div(ops.log(u), fail)), 1)
 
 
 @_sized("bernoulli_numbers", "p: scalar", "y: 1 with probability p, else 0.", 0.3)
-def _bernoulli_numbers(size: Any, p: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _bernoulli_numbers(size: Any, p: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
     return ops.cast(ops.lt(ops.uniform(size, seed, offset, dtype=float32), p), dtype)
 
 
 @_sized("random_order", "", "y: a random order of 0 .. size[0] - 1: the order of random keys.")
-def _random_order(size: Any, seed: Any, offset: Any, dtype: Any) -> Any:
+def _random_order(size: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
     return ops.argsort(ops.random_bits(size, seed, offset), 0)
 
 
@@ -164,7 +164,7 @@ def _probability_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=FLOATING,
     random=True,
 )
-def bernoulli_draw(input: Tensor, seed: Scalar, offset: Scalar) -> Any:
+def bernoulli_draw(input: Tensor, seed: Scalar, offset: Scalar) -> Tensor:
     """y[i] = 1 with probability x[i], else 0, in the dtype of x. Raises DTypeError for ints."""
     if not input.dtype.is_floating_point:
         raise DTypeError(f"bernoulli: takes probabilities of a float type, not {input.dtype}")
@@ -185,7 +185,7 @@ def _dropout_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_dropout_samples,
     grad_nodes=lambda n, x, *_: n.Mul(x, None),
 )
-def dropout_draw(input: Tensor, p: Scalar, scale: Scalar, seed: Scalar, offset: Scalar) -> Any:
+def dropout_draw(input: Tensor, p: Scalar, scale: Scalar, seed: Scalar, offset: Scalar) -> Tensor:
     """y[i] = x[i] * scale with probability 1 - p, else 0. Raises DTypeError for ints."""
     if input.dtype.category < 2:
         raise DTypeError(f"dropout: takes float and complex tensors, not {input.dtype}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import ops
 
 
@@ -26,7 +27,7 @@ def on_real_pairs(body: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[A
     return on_pairs
 
 
-def _pairs(x: Any) -> Any:
+def _pairs(x: Tensor) -> Tensor:
     """The real pairs of a complex tensor; anything else as it is."""
     dtype = getattr(x, "dtype", None)
     return ops.view_as_real(x) if dtype is not None and dtype.is_complex else x

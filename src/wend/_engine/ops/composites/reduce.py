@@ -36,12 +36,12 @@ def count_of(x: Any, axes: tuple[int, ...]) -> Any:
     return numel(tuple(x.shape[a] for a in axes))
 
 
-def summed(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+def summed(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     """Sum over exactly these axes: none at all for ()."""
     return ops.sum(x, axes, keepdim) if axes else x
 
 
-def widened(x: Any) -> Any:
+def widened(x: Tensor) -> Tensor:
     """float16 and bfloat16 as float32, everything else unchanged."""
     return ops.cast(x, float32) if is_half(x.dtype) else x
 
@@ -100,7 +100,7 @@ def mean(
     return ops.cast(ops.div(summed(x, axes, keepdim), count_of(x, axes)), out)
 
 
-def _without_nan(x: Any) -> Any:
+def _without_nan(x: Tensor) -> Tensor:
     """x, with 0 for NaN. The gradient is multiplied by 0 there: infinity becomes NaN."""
     missing = ops.isnan(x)
     present = ops.cast(ops.logical_not(missing), x.dtype)
@@ -114,7 +114,7 @@ def _without_nan(x: Any) -> Any:
 )
 def nansum(
     input: Tensor, dim: Dims | None = None, keepdim: bool = False, *, dtype: DType | None = None
-) -> Any:
+) -> Tensor:
     """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
     if input.dtype.is_complex:
         raise DTypeError("nansum: does not support complex inputs")
@@ -161,7 +161,7 @@ def _count_samples(rng: np.random.Generator) -> Iterator[Sample]:
     methods=("count_nonzero",),
     samples=_count_samples,
 )
-def count_nonzero(input: Tensor, dim: Dims | None = None) -> Any:
+def count_nonzero(input: Tensor, dim: Dims | None = None) -> Tensor:
     """y = number of elements over `dim` that are not 0 (int64)."""
     truth = input if input.dtype is bool_ else ops.ne(input, 0)
     return ops.sum(truth, dim)
@@ -208,7 +208,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Any:
 # --- variance ------------------------------------------------------------------------------
 
 
-def _spread(op: str, x: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def _spread(op: str, x: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     """(variance, mean) over `dim`, both with the reduced dims kept iff keepdim.
 
     var(x, False) means unbiased=False: a bool in the place of dim is PyTorch's second overload.
@@ -253,7 +253,7 @@ def sym_max_number(n: Any, c: Any) -> Any:
     return sym_max(n, c)
 
 
-def _narrow(y: Any, dtype: DType) -> Any:
+def _narrow(y: Tensor, dtype: DType) -> Tensor:
     return ops.cast(y, dtype.to_real())
 
 
@@ -277,7 +277,7 @@ def var(
     keepdim: bool = False,
     *,
     correction: Scalar | None = None,
-) -> Any:
+) -> Tensor:
     """y = sum((x - mean)**2) / max(0, n - correction) over `dim`.
 
     correction: 1 by default; unbiased=False means 0. Raises DTypeError for bool and ints.
@@ -294,7 +294,7 @@ def std(
     keepdim: bool = False,
     *,
     correction: Scalar | None = None,
-) -> Any:
+) -> Tensor:
     """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
     variance, _ = _spread("std", input, dim, unbiased, keepdim, correction)
     return _narrow(root(variance), input.dtype)
@@ -308,7 +308,7 @@ def var_mean(
     keepdim: bool = False,
     *,
     correction: Scalar | None = None,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(var(x), mean(x)) over `dim`."""
     variance, center = _spread("var_mean", input, dim, unbiased, keepdim, correction)
     return _narrow(variance, input.dtype), center
@@ -322,13 +322,13 @@ def std_mean(
     keepdim: bool = False,
     *,
     correction: Scalar | None = None,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(std(x), mean(x)) over `dim`."""
     variance, center = _spread("std_mean", input, dim, unbiased, keepdim, correction)
     return _narrow(root(variance), input.dtype), center
 
 
-def root(square: Any) -> Any:
+def root(square: Tensor) -> Tensor:
     """Square root whose gradient at 0 is 0, not infinite."""
     nothing = ops.eq(square, 0)
     return ops.where(nothing, 0, ops.sqrt(ops.where(nothing, 1, square)))
@@ -337,7 +337,7 @@ def root(square: Any) -> Any:
 # --- norms ---------------------------------------------------------------------------------
 
 
-def _power_sum(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+def _power_sum(x: Tensor, p: float, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     """(sum of |x|**p) ** (1/p), with gradient 0 where the norm is 0, and at x = 0 for p < 1."""
     size = ops.abs(x)
     if p < 1:  # of an infinite slope
@@ -355,8 +355,8 @@ def _power_sum(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def extreme_size(
-    x: Any, fold: Any, axes: tuple[int, ...], keepdim: bool, shared: bool = True
-) -> Any:
+    x: Tensor, fold: Any, axes: tuple[int, ...], keepdim: bool, shared: bool = True
+) -> Tensor:
     """The greatest or least |x|; the gradient goes to elements that equal it or are NaN.
 
     shared: each such element gets a part of the gradient, and not the whole
@@ -372,7 +372,7 @@ def extreme_size(
     return y if keepdim else ops.squeeze(y, axes)
 
 
-def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Tensor:
     """The p-norm of the elements of x over `dim`; see vector_norm."""
     if x.dtype.category < FLOAT:
         raise DTypeError(

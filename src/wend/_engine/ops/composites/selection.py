@@ -20,7 +20,7 @@ from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import DiagonalScatter, SelectScatter, SliceScatter
 
 
-def as_dtype(op: str, value: Any, dtype: Any) -> Any:
+def as_dtype(op: str, value: Any, dtype: Any) -> Tensor:
     """A number or 0-d tensor as a 0-d tensor of that dtype.
 
     Raises DTypeError for a complex number in a real dtype, ShapeError for a tensor with dims.
@@ -65,7 +65,7 @@ def _masked_fill_samples(rng: np.random.Generator) -> Iterator[Sample]:
         n.MaskedFill(x) if is_number(value) else n.MaskedFill1(x, value)
     ),
 )
-def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Any:
+def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """y = value where mask is True, else input; mask and input broadcast together.
 
     mask: bool   value: a number or a 0-d tensor, cast to the input's dtype
@@ -91,7 +91,7 @@ def _masked_scatter_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     fallible=True,
 )
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """y = input, with elements where mask is True replaced by those of source, in order.
 
     mask: bool, broadcasts with input   source: at least as many elements as mask has True
@@ -160,7 +160,7 @@ def _index_add_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def index_add_scaled(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Scalar
-) -> Any:
+) -> Tensor:
     """y = input, with y[..., index[k], ...] += alpha * source[..., k, ...] along dim `dim`."""
     return ops.index_add(input, dim, index, ops.cast(source * alpha, source.dtype))
 
@@ -199,7 +199,7 @@ def index_reduce(
     reduce: str,
     *,
     include_self: bool = True,
-) -> Any:
+) -> Tensor:
     """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there.
 
     reduce: prod, mean, amax or amin. Raises as scatter_reduce.
@@ -232,7 +232,7 @@ def _scatter_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_scatter_samples,
     fallible=True,
 )
-def scatter_with(input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str) -> Any:
+def scatter_with(input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str) -> Tensor:
     """y = input, with y[index[i, j], j] combined with src[i, j] by "add" or "multiply"."""
     kinds = {"add": "sum", "multiply": "prod"}
     if reduce not in kinds:
@@ -269,7 +269,7 @@ def _take_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     fallible=True,
 )
-def take(input: Tensor, index: Tensor) -> Any:
+def take(input: Tensor, index: Tensor) -> Tensor:
     """y[...] = input.ravel()[index[...]]: elements by place in row-major order.
 
     Negative places count from the end. Raises IndexOutOfRange.
@@ -295,7 +295,7 @@ def _put_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     fallible=True,
 )
-def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`.
 
     index and source: as many elements each. Raises IndexOutOfRange, ShapeError, DTypeError.
@@ -328,7 +328,7 @@ def _take_along_samples(rng: np.random.Generator) -> Iterator[Sample]:
     grad_name="GatherBackward0",
     grad_nodes=lambda n, x, index, dim: n.Gather(x if dim is not None else n.View(x)),
 )
-def take_along_dim(input: Tensor, indices: Tensor, dim: Dim | None = None) -> Any:
+def take_along_dim(input: Tensor, indices: Tensor, dim: Dim | None = None) -> Tensor:
     """y[i, j] = input[indices[i, j], j] for dim 0, and so on; all dims but `dim` broadcast.
 
     Negative indices count from the end. Without `dim`, of input as a single row of elements.

@@ -39,7 +39,7 @@ def _stacked(self: Any, arrays: list[np.ndarray]) -> np.ndarray | None:
     supports=ANY_DTYPE,
     joined=_stacked,
 )
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """y = the tensors, all of equal shape, along a new dim `dim`. Raises ShapeError."""
     if not tensors:
         raise ShapeError("stack: expects a non-empty list of tensors")
@@ -71,7 +71,7 @@ def _rows_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     grad_name="CatBackward0",
 )
-def hstack(tensors: Sequence[Tensor]) -> Any:
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """y = the tensors side by side: along dim 1, vectors along the only dim."""
     _require_some("hstack", tensors)
     at_least = [with_rank(t, 1) for t in tensors]
@@ -85,7 +85,7 @@ def hstack(tensors: Sequence[Tensor]) -> Any:
     grad_name="CatBackward0",
     grad_nodes=lambda n, tensors: n.Cat(*[x if x.rank > 1 else n.Unsqueeze(x) for x in tensors]),
 )
-def vstack(tensors: Sequence[Tensor]) -> Any:
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """y = the tensors stacked vertically: along dim 0, vectors as rows."""
     _require_some("vstack", tensors)
     return ops.cat([with_rank(t, 2) for t in tensors], 0)
@@ -100,7 +100,7 @@ def vstack(tensors: Sequence[Tensor]) -> Any:
         *[x if x.rank > 2 else n.Unsqueeze(x if x.rank == 2 else n.Unsqueeze(x)) for x in tensors]
     ),
 )
-def dstack(tensors: Sequence[Tensor]) -> Any:
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """y = the tensors stacked in depth: along dim 2."""
     _require_some("dstack", tensors)
     return ops.cat([with_rank(t, 3) for t in tensors], 2)
@@ -113,13 +113,13 @@ def dstack(tensors: Sequence[Tensor]) -> Any:
     grad_name="CatBackward0",
     grad_nodes=lambda n, tensors: n.Cat(*[x if x.rank > 1 else n.View(x) for x in tensors]),
 )
-def column_stack(tensors: Sequence[Tensor]) -> Any:
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
     columns = [t if len(t.shape) > 1 else ops.reshape(t, (-1, 1)) for t in tensors]
     return ops.cat(columns, 1)
 
 
-def with_rank(x: Any, rank: int) -> Any:
+def with_rank(x: Tensor, rank: int) -> Tensor:
     """x as a view of at least `rank` dims (1 to 3), placed as atleast_1d to atleast_3d do."""
     have = len(x.shape)
     if have >= rank:
@@ -144,7 +144,7 @@ def _repeat_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @composite(methods=("repeat",), samples=_repeat_samples, supports=ANY_DTYPE)
-def repeat(input: Tensor, repeats: Sizes) -> Any:
+def repeat(input: Tensor, repeats: Sizes) -> Tensor:
     """y = input, repeats[d] times over along dim d; there may be more repeats than dims.
 
     Raises ShapeError for fewer, or for a negative number.
@@ -152,7 +152,7 @@ def repeat(input: Tensor, repeats: Sizes) -> Any:
     return _repeated("repeat", input, tuple(repeats))
 
 
-def _repeated(op: str, x: Any, repeats: tuple[Any, ...]) -> Any:
+def _repeated(op: str, x: Tensor, repeats: tuple[Any, ...]) -> Tensor:
     shape = tuple(x.shape)
     lead = len(repeats) - len(shape)
     if lead < 0:
@@ -179,7 +179,7 @@ def _repeated(op: str, x: Any, repeats: tuple[Any, ...]) -> Any:
     supports=ANY_DTYPE,
     grad_name="RepeatBackward0",
 )
-def tile(input: Tensor, dims: Sizes) -> Any:
+def tile(input: Tensor, dims: Sizes) -> Tensor:
     """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
     missing = max(len(input.shape) - len(dims), 0)
     return _repeated("tile", input, (1,) * missing + tuple(dims))
@@ -199,7 +199,7 @@ def _interleave_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_interleave_samples,
     supports=ANY_DTYPE,
 )
-def repeat_each(input: Tensor, repeats: Size, dim: Dim | None = None) -> Any:
+def repeat_each(input: Tensor, repeats: Size, dim: Dim | None = None) -> Tensor:
     """y = input, each slice along `dim` `repeats` times in a row; by default of all elements."""
     if repeats < 0:
         raise ShapeError(f"repeat_interleave: repeats can not be negative, and is {repeats}")
@@ -222,7 +222,7 @@ def repeat_each(input: Tensor, repeats: Size, dim: Dim | None = None) -> Any:
     supports=ANY_DTYPE,
     grad_name="FlipBackward0",
 )
-def fliplr(input: Tensor) -> Any:
+def fliplr(input: Tensor) -> Tensor:
     """y = input with columns in reverse order. Raises ShapeError below 2 dims."""
     if len(input.shape) < 2:
         raise ShapeError(f"fliplr: input must be >= 2-d, and has shape {hints(input.shape)}")
@@ -236,7 +236,7 @@ def fliplr(input: Tensor) -> Any:
     supports=ANY_DTYPE,
     grad_name="FlipBackward0",
 )
-def flipud(input: Tensor) -> Any:
+def flipud(input: Tensor) -> Tensor:
     """y = input with rows in reverse order. Raises ShapeError for a 0-d tensor."""
     if len(input.shape) < 1:
         raise ShapeError("flipud: input must be >= 1-d, and is 0-d")
@@ -255,7 +255,7 @@ def _rot90_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_rot90_samples,
     supports=ANY_DTYPE,
 )
-def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Any:
+def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Tensor:
     """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
     if len(dims) != 2:
         raise ShapeError(f"rot90: expected total rotation dims == 2, but got dims {dims}")
@@ -289,7 +289,7 @@ def _kron_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_kron_samples,
     grad_nodes=lambda n, x, y: n.UnsafeView(n.Mul(n.UnsafeView(x), n.UnsafeView(y))),
 )
-def kron(input: Tensor, other: Tensor) -> Any:
+def kron(input: Tensor, other: Tensor) -> Tensor:
     """y[i * m + k, ...] = input[i, ...] * other[k, ...] in every dim, of extent n * m."""
     rank = max(len(input.shape), len(other.shape))
     a = (1,) * (rank - len(input.shape)) + tuple(input.shape)

@@ -17,11 +17,13 @@ from wend._engine.base.errors import (
 )
 from wend._engine.base.shapes import Size, normalize_dim
 from wend._engine.core import _hot, _indexing
+from wend._engine.core.kinds import Sizes, Tensor
 from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Composite, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.ops.composites.shape import with_rank
 from wend._engine.ops.sugar import overridable, same_tensors, spelled, sugar
+from wend._engine.ops.views.family import Shape
 
 Parts = tuple[Any, ...]
 _CUTS: dict[str, Any] = {"sections": "indices_or_sections", "indices": "indices_or_sections"}
@@ -43,7 +45,7 @@ class EvenParts(Composite):
         self.piece_dim = self.dim
 
     @staticmethod
-    def body(input: Any, count: int, dim: int) -> Parts:
+    def body(input: Tensor, count: int, dim: int) -> Parts:
         n = input.shape[dim]
         if n % count != 0:
             raise ShapeError(f"even_parts: dim {dim} has size {n}, no multiple of {count}")
@@ -67,7 +69,7 @@ _indexing.set_part_primitives(
 _hot.set_slot("even_parts", lambda count, dim: EvenParts.of(("T",), count=count, dim=dim))
 
 
-def _cut(name: str, input: Any, dim: int, lengths: Sequence[Any]) -> Parts:
+def _cut(name: str, input: Tensor, dim: int, lengths: Sequence[Any]) -> Parts:
     """Views of parts of these lengths, which PyTorch makes by a node of that name."""
     parts: list[Any] = []
     start = 0
@@ -293,7 +295,7 @@ def dsplit(input: Any, indices_or_sections: Any) -> Parts:
 
 
 @sugar(name="as_strided_in_base", functions=("as_strided",), methods=("as_strided",))
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """A view of the memory that input lies in, with the given extents and steps between elements.
 
     storage_offset: the start; by default the start of input. Raises ShapeError beyond the memory.
@@ -316,7 +318,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     return ops.as_strided(base, size, stride, storage_offset)
 
 
-def _within_leaf(leaf: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
+def _within_leaf(leaf: Any, size: Any, stride: Sizes, storage_offset: Any) -> Tensor:
     """`as_strided` of a leaf in memory without gradients: the leaf gets the gradient."""
     start = 0 if storage_offset is None else storage_offset - leaf.storage_offset()
     end = start + sum((n - 1) * step for n, step in zip(size, stride)) + 1
@@ -331,7 +333,7 @@ def _within_leaf(leaf: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
 @sugar(functions=("as_strided_scatter",), methods=("as_strided_scatter",))
 def as_strided_scatter(
     input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None
-) -> Any:
+) -> Tensor:
     """input, with the elements that as_strided would view replaced by src.
 
     The gradient is that of this function; PyTorch's drops the elements that are not replaced.
@@ -341,13 +343,13 @@ def as_strided_scatter(
 
 
 @sugar(methods=("reshape_as",))
-def reshape_as(self: Any, other: Any) -> Any:
+def reshape_as(self: Any, other: Any) -> Tensor:
     """self in the shape of other."""
     return ops.reshape(self, other.shape)
 
 
 @sugar(methods=("expand_as",))
-def expand_as(self: Any, other: Any) -> Any:
+def expand_as(self: Any, other: Any) -> Tensor:
     """self expanded to the shape of other."""
     return ops.expand(self, other.shape)
 
@@ -380,7 +382,7 @@ def broadcast_sizes(*shapes: Any) -> Size:
     return Size(broadcast_shapes("broadcast_shapes", (), *map(_as_shape, shapes)))
 
 
-def _as_shape(shape: Any) -> tuple[int, ...]:
+def _as_shape(shape: Shape) -> tuple[int, ...]:
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(n < 0 for n in sizes):
         raise ShapeError(

@@ -14,6 +14,7 @@ from wend._engine.base.errors import (
     DTypeNotImplemented,
     ShapeError,
 )
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import ops, return_type
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.ops.elementwise.family import is_number
@@ -116,7 +117,7 @@ def histogram(
     return Histogram(hist, edges)
 
 
-def _bins_of(values: Any, edges: Any) -> tuple[Any, Any]:
+def _bins_of(values: Tensor, edges: Tensor) -> tuple[Any, Any]:
     """(the bin of each value, whether that is a bin); the last bin holds its right edge."""
     count = edges.shape[0] - 1
     place = ops.sub(ops.searchsorted(edges, values, right=True), 1)
@@ -185,7 +186,7 @@ def histogramdd(
     return _Grid(hist, tuple(edges))
 
 
-def _bin_edges(input: Any, bins: int, range: Any) -> Any:
+def _bin_edges(input: Tensor, bins: int, range: Any) -> Tensor:
     """The edges of equal bins; bins of width 1 around a range that is a point."""
     if bins < 1:
         raise ShapeError(f"histogram: bins must be > 0, but got {bins}")
@@ -208,7 +209,7 @@ def _bin_edges(input: Any, bins: int, range: Any) -> Any:
 
 @sugar(functions=("hash_tensor",), methods=("hash_tensor",))
 @spelled(out=True)
-def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
+def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """y = the exclusive or of the elements over `dim`, as 64-bit floats or ints (uint64).
 
     dim: () and None for all dims   mode: 0, the only hash there is

@@ -26,6 +26,7 @@ from wend._engine.ops.elementwise.family import (
     tensor_of,
     zeros_like,
 )
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 
 
 class Add(Elementwise):
@@ -70,7 +71,7 @@ class Sub(Elementwise):
         return g, -g
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: object, other: object) -> object:
         """The node of a number less a tensor."""
         return n.Rsub1(other) if is_number(x) else None
 
@@ -115,7 +116,7 @@ class Div(Elementwise):
         return g / other, -g * (y / other)  # in PyTorch's order: overflow depends on the order
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: object, other: object) -> object:
         """The nodes of a number over a tensor."""
         return n.Mul(n.Reciprocal(other), None) if is_number(x) else None
 
@@ -226,7 +227,7 @@ class Fmod(IntegerDivision):
         return g, -g * ops.div_trunc(x, other)
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: NodeOperand, other: object) -> object:
         """By a number."""
         return n.Fmod(x) if is_number(other) else None
 
@@ -261,7 +262,7 @@ class Remainder(IntegerDivision):
         return g, -g * ops.floor_divide(x, other)
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: object, other: object) -> object:
         """By a number."""
         return n.Remainder(x) if is_number(other) else None
 
@@ -468,7 +469,7 @@ class Pow(Elementwise):
         return g * ops.where(flat, 0, y * ops.log(base))
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, exponent: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: object, exponent: object) -> object:
         """By which of the two is a number."""
         if is_number(exponent):
             return n.Pow(x)
@@ -572,7 +573,7 @@ class Copysign(Elementwise):
         return g * ops.where(x == 0, 0, y / x), zeros_like(g)
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: NodeOperand, other: object) -> object:
         """The node for a number."""
         return n.Copysign1(x) if is_number(other) else None
 

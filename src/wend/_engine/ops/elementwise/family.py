@@ -25,7 +25,7 @@ from wend._engine.core.symbolic import DIM, SymInt, SymNumber, broadcast_shapes
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.numeric import wrapped
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 V = Any  #: a Tensor, or a run-time number, while a rule is traced
 Grads = tuple[Any, ...]
@@ -237,7 +237,7 @@ class Elementwise(Primitive, abstract=True):
         """By default, the builder's instruction of the op's own name."""
         return getattr(b, self.name)(*operands)
 
-    def onnx(self, g: OnnxBuilder, *operands: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, *operands: Any) -> OnnxValue:
         """The node `onnx_name`, or else `emit` with ONNX nodes as instructions."""
         targets, out = self.dtypes_of(*operands)
         values: list[Any] = []
@@ -316,7 +316,7 @@ _SHAPES: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {
 # fmt: on
 
 
-def _per_operand(op: Elementwise, batched: Any, operands: tuple[V, ...]) -> list[bool]:
+def _per_operand(op: Elementwise, batched: Sequence[bool], operands: tuple[V, ...]) -> list[bool]:
     """`batched` speaks of tensor and operand parameters only; scalars are never batched."""
     flags = iter(batched)
     kinds = [p.kind for p in op.params if not p.is_attr]
@@ -342,7 +342,7 @@ def _with_casts(formula: Any) -> Callable[..., Any]:
     """The formula on operands of any dtype: cast in, compute, cast out."""
     static = formula.__func__ if isinstance(formula, staticmethod) else None
 
-    def reference(self: Elementwise, *operands: Any) -> Any:
+    def reference(self: Elementwise, *operands: Any) -> np.ndarray:
         first = operands[self._first]
         if type(first) is np.ndarray:
             dtype = first.dtype

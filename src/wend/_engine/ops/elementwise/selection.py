@@ -12,6 +12,7 @@ from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, ValueRefused
 from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Sample, ops
+from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
     ANY_NUMBER,
@@ -21,6 +22,7 @@ from wend._engine.ops.elementwise.family import (
     Grads,
     V,
 )
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import choose
 
 
@@ -59,7 +61,7 @@ class Where(Elementwise):
         return np.asarray(values > 0) if i == 0 else values
 
     @staticmethod
-    def grad_nodes(n: Any, condition: Any, x: Any, other: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, condition: NodeOperand, x: object, other: object) -> object:
         """An edge for numbers too."""
         return n.Where(x, other)
 
@@ -134,7 +136,7 @@ class Clamping(Elementwise, abstract=True):
     Raises ArgumentError if both are None.
     """
 
-    def infer(self, *operands: Any) -> Any:
+    def infer(self, *operands: Any) -> Spec:
         if operands[1] is None and operands[2] is None:
             raise ValueRefused("clamp: at least one of 'min' or 'max' must not be None")
         return super().infer(*operands)
@@ -205,7 +207,9 @@ class ClampTensor(Clamping):
         yield Sample(*(np.ascontiguousarray(row) for row in ties.T))
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, low: Any, high: Any) -> Any:
+    def grad_nodes(
+        n: NodeBuilder, x: NodeOperand, low: NodeOperand | None, high: NodeOperand | None
+    ) -> object:
         """An edge for each missing bound."""
         return n.Clamp(x, low, high)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import DType, finfo
 from wend._engine.base.errors import ExecutionError, ValueRefused, ValuesRefused
+from wend._engine.core.kinds import Scalar
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
@@ -24,6 +25,7 @@ from wend._engine.ops.elementwise.family import (
     is_number,
     zeros_like,
 )
+from wend._engine.ops.gradient_nodes import NodeBuilder
 
 
 @functools.cache
@@ -157,7 +159,7 @@ class Xlogy(Special):
         return _unless_both(x, other, 0, ops.xlogy(g, other)), g * x / other
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: object, other: object) -> object:
         """By which of the two is a number."""
         return n.Xlogy2(x) if is_number(other) else n.Xlogy1(other) if is_number(x) else None
 
@@ -201,7 +203,7 @@ class Logit(Special):
     torch = TorchCall(names=("logit",), inplace=True)
     domain = (0.05, 0.95)
 
-    def reference(self, x: Array, eps: Any) -> Array:
+    def reference(self, x: Array, eps: Scalar | None) -> Array:
         if eps is not None:
             x = np.minimum(np.maximum(x, eps), 1 - eps)
         return np.log(x / (1 - x))

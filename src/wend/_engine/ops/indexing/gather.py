@@ -14,10 +14,10 @@ from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
-from wend._engine.core.types import Spec
+from wend._engine.core.types import Number, Spec
 from wend._engine.ops.indexing.index import check_index_dtype, check_range
 from wend._engine.ops.numeric import wrapped
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import zeros_of
@@ -84,12 +84,12 @@ class _Elementwise1d(Primitive, abstract=True):
         key[self.place(index.ndim)] = index
         return tuple(key)
 
-    def onnx_whole(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx_whole(self, g: OnnxBuilder, x: Any) -> OnnxValue:
         """A 0-d tensor as a vector of an element; others unchanged."""
         return x if x.shape else g.reshape(x, (1,))
 
 
-def _columns(x: Any, rank: int) -> Any:
+def _columns(x: Tensor, rank: int) -> Tensor:
     """A batched 0-d operand as a batch of vectors of an element."""
     return ops.unsqueeze(x, 1) if len(x.shape) <= rank else x
 
@@ -121,12 +121,12 @@ class Gather(_Elementwise1d):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor) -> tuple[Any, ...]:
         return ops.scatter_add(zeros_of(x), self.dim, index, g), None
 
-    def onnx(self, g: OnnxBuilder, x: Any, index: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: OnnxValue) -> OnnxValue:
         whole, places = self.onnx_whole(g, x), self.onnx_whole(g, index)
         y = g.node("GatherElements", whole, places, axis=self.place(whole.rank))
         return y if index.shape else g.reshape(y, ())
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor) -> Tensor:
         x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
         dim = self.place(len(x.shape) - 1) + 1
         y = ops.gather(_columns(x, 1), dim, _columns(index, 1))
@@ -180,13 +180,13 @@ class IntoElements(_Elementwise1d, abstract=True):
         """Combine src into x[key]."""
         raise NotImplementedError
 
-    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+    def again(self, x: Tensor, dim: int, index: Any, src: Tensor) -> Tensor:
         """The same op on new operands."""
         raise NotImplementedError
 
     onnx_reduction = "none"
 
-    def onnx(self, g: OnnxBuilder, x: Any, index: Any, src: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: Size, src: Any) -> OnnxValue:
         whole, places, values = (self.onnx_whole(g, t) for t in (x, index, src))
         values = g.corner(values, places.shape)
         dim = self.place(whole.rank)
@@ -204,7 +204,7 @@ class IntoElements(_Elementwise1d, abstract=True):
         return ops.reshape_to(y, x.shape)
 
 
-def unfitted(g: Any, index: Any, src: Any) -> Any:
+def unfitted(g: Tensor, index: Any, src: Tensor) -> Tensor:
     """Gradients of the elements of src that the index meets, in the shape of src: 0 elsewhere."""
     if len(src.shape) != len(index.shape):
         return ops.reshape_to(g, src.shape)
@@ -242,7 +242,7 @@ class ScatterSrc(IntoElements):
     def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
         x[key] = src
 
-    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+    def again(self, x: Tensor, dim: int, index: Any, src: Tensor) -> Tensor:
         return ops.scatter(x, dim, index, src)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:
@@ -264,14 +264,14 @@ class ScatterValue(_Elementwise1d):
     torch = TorchCall(grad_name="ScatterBackward1")
     schedule = OpSchedule(donates=True)
 
-    def infer(self, x: Spec, index: Spec, value: Any) -> Spec:
+    def infer(self, x: Spec, index: Spec, value: Number) -> Spec:
         self.check_shapes(x.shape, index)
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: Any, index: Any, value: Any) -> None:
+    def checked(self, x: Any, index: Any, value: Scalar) -> None:
         self.check(x, index)
 
-    def reference(self, x: np.ndarray, index: np.ndarray, value: Any) -> np.ndarray:
+    def reference(self, x: np.ndarray, index: np.ndarray, value: Scalar) -> np.ndarray:
         return self.reference_inplace(np.array(x), index, value)
 
     def reference_inplace(self, x: np.ndarray, index: np.ndarray, value: Any) -> np.ndarray:
@@ -284,7 +284,7 @@ class ScatterValue(_Elementwise1d):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, value: Scalar) -> tuple[Any, ...]:
         return ops.scatter(g, self.dim, index, 0), None
 
-    def onnx(self, g: OnnxBuilder, x: Any, index: Any, value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: OnnxValue, value: Scalar) -> OnnxValue:
         whole, places = self.onnx_whole(g, x), self.onnx_whole(g, index)
         values = g.expand(g.number(value, x.dtype), places.shape)
         y = g.scatter(whole, places, values, self.place(whole.rank))
@@ -292,7 +292,7 @@ class ScatterValue(_Elementwise1d):
 
     def batch(
         self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor, value: Scalar
-    ) -> Any:
+    ) -> Tensor:
         x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
         dim = self.place(len(x.shape) - 1) + 1
         y = ops.scatter(_columns(x, 1), dim, _columns(index, 1), value)
@@ -318,7 +318,7 @@ class ScatterAdd(IntoElements):
         add = np.logical_or if x.dtype == bool else np.add
         add.at(x, key, src)
 
-    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+    def again(self, x: Tensor, dim: int, index: Any, src: Tensor) -> Tensor:
         return ops.scatter_add(x, dim, index, src)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE, Shape, inverse_order
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import sum_to_shape, zeros_of
@@ -113,7 +113,7 @@ class _ByTensors(Primitive, abstract=True):
         return tuple(key)
 
     def batched_indices(
-        self, flags: Any, size: Any, indices: list[Any], rank: int
+        self, flags: Any, size: Size, indices: list[Any], rank: int
     ) -> tuple[list[Any], tuple[int, ...]]:
         """(indices, dims) of a batched input of `rank` dims, the batch axis indexed as well."""
         deepest = max(len(i.shape) - b for i, b in zip(indices, flags, strict=True))
@@ -122,7 +122,7 @@ class _ByTensors(Primitive, abstract=True):
         return [rows, *lifted], (0, *(d + 1 for d in self.place(rank - 1)))
 
     def onnx_layout(
-        self, g: OnnxBuilder, x: Any, indices: list[Any]
+        self, g: OnnxBuilder, x: OnnxValue, indices: list[Any]
     ) -> tuple[Any, Any, tuple[int, ...]]:
         """(x with the indexed dims in front, the places in these, order of the region's dims).
 
@@ -156,7 +156,7 @@ class IndexShapeError(ShapeError, IndexError):
     """Index tensors that do not broadcast together: an IndexError in PyTorch."""
 
 
-def _aligned(index: Any, depth: int) -> Any:
+def _aligned(index: Any, depth: int) -> Tensor:
     """A batched index with dims of extent 1 put in behind the batch axis, up to `depth`."""
     shape = tuple(index.shape)
     return ops.reshape_to(index, (shape[0], *(1,) * (depth + 1 - len(shape)), *shape[1:]))
@@ -190,7 +190,7 @@ class Index(_ByTensors):
             [None] * len(indices),
         )
 
-    def onnx(self, g: OnnxBuilder, x: Any, indices: list[Any]) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, indices: list[Any]) -> OnnxValue:
         dims = self.place(x.rank)
         if len(dims) == 1:
             return g.node("Gather", x, g.cast(indices[0], int64), axis=dims[0])
@@ -198,7 +198,7 @@ class Index(_ByTensors):
         y = g.node("GatherND", moved, places)
         return g.transpose(y, inverse_order(order))
 
-    def batch(self, batched: Sequence[Any], size: Size, x: Tensor, indices: list[Any]) -> Any:
+    def batch(self, batched: Sequence[Any], size: Size, x: Tensor, indices: list[Any]) -> Tensor:
         flags = batched[1]
         if not any(flags):
             dims = tuple(d + 1 for d in self.place(len(x.shape) - 1))
@@ -259,7 +259,7 @@ class IndexPut(_ByTensors):
             )
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: Any, indices: list[Any], values: Any) -> None:
+    def checked(self, x: Any, indices: list[Any], values: np.ndarray | None) -> None:
         self.check(x, indices)
 
     def reference(self, x: np.ndarray, indices: list[Any], values: np.ndarray) -> np.ndarray:
@@ -287,7 +287,9 @@ class IndexPut(_ByTensors):
             g = ops.index_put(g, indices, zero, dims=self.dims)
         return g, [None] * len(indices), g_values
 
-    def onnx(self, g: OnnxBuilder, x: Any, indices: list[Any], values: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, x: OnnxValue, indices: list[Any], values: OnnxValue
+    ) -> OnnxValue:
         moved, places, order = self.onnx_layout(g, x, indices)
         region = self.region_shape(x.shape, indices)
         source = g.transpose(g.expand(values, region), order)
@@ -304,7 +306,7 @@ class IndexPut(_ByTensors):
 
     def batch(
         self, batched: Sequence[Any], size: Size, x: Tensor, indices: list[Any], values: Tensor
-    ) -> Any:
+    ) -> Tensor:
         x = with_batch(x, batched[0], size)
         rank = len(x.shape)
         lifted, dims = self.batched_indices(batched[1], size, indices, rank)

@@ -16,7 +16,7 @@ from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.indexing.index import check_index_dtype, check_range
 from wend._engine.ops.numeric import widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import replaced, zeros_of
@@ -72,7 +72,7 @@ class IndexSelect(_AlongDim):
             return Spec((), x.dtype)
         return Spec(replaced(x.shape, dim, count), x.dtype)
 
-    def checked(self, x: Any, index: Any) -> None:
+    def checked(self, x: Any, index: np.ndarray | None) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ class IndexSelect(_AlongDim):
             return x
         return g.node("Gather", x, g.reshape(index, (self.count(index),)), axis=self.place(x.rank))
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor) -> Tensor:
         rank = len(x.shape) - batched[0]
         if rank == 0:
             return with_batch(x, batched[0], size)
@@ -148,11 +148,11 @@ class _IntoDim(_AlongDim, abstract=True):
         """As `reference`, into x itself."""
         raise NotImplementedError
 
-    def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
+    def again(self, x: Tensor, dim: int, index: Any, source: Tensor) -> Tensor:
         """The same op on new operands."""
         raise NotImplementedError
 
-    def onnx(self, g: OnnxBuilder, x: Any, index: Any, source: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: Any, source: OnnxValue) -> OnnxValue:
         whole = x if x.shape else g.reshape(x, (1,))
         dim, count = self.place(whole.rank), self.count(index)
         wanted = replaced(whole.shape, dim, count)
@@ -164,7 +164,7 @@ class _IntoDim(_AlongDim, abstract=True):
 
     def batch(
         self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor, source: Tensor
-    ) -> Any:
+    ) -> Tensor:
         x = with_batch(x, batched[0], size)
         source = with_batch(source, batched[2], size)
         if len(x.shape) == 1:
@@ -201,7 +201,7 @@ class IndexAdd(_IntoDim):
         add.at(x, self.key(x, index), source if source.ndim else source.reshape(1))
         return x
 
-    def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
+    def again(self, x: Tensor, dim: int, index: Any, source: Tensor) -> Tensor:
         return ops.index_add(x, dim, index, source)
 
     def vjp(
@@ -235,7 +235,7 @@ class IndexCopy(_IntoDim):
         x[self.key(x, index)] = source if x.ndim else source.reshape(())
         return x
 
-    def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
+    def again(self, x: Tensor, dim: int, index: Any, source: Tensor) -> Tensor:
         return ops.index_copy(x, dim, index, source)
 
     def vjp(
@@ -279,7 +279,7 @@ class Embedding(Primitive):
         """Each index names a row, unless gradients count how often."""
         return rows == (False, True) and ranks[1] > 0 and not self.scale_grad_by_freq
 
-    def infer(self, weight: Spec, indices: Spec, padding_idx: Any) -> Spec:
+    def infer(self, weight: Spec, indices: Spec, padding_idx: Size) -> Spec:
         check_index_dtype("embedding", indices.dtype)
         if len(weight.shape) != 2:
             raise ShapeError(
@@ -287,7 +287,7 @@ class Embedding(Primitive):
             )
         return Spec((*indices.shape, weight.shape[1]), weight.dtype)
 
-    def checked(self, weight: Any, indices: Any, padding_idx: Any) -> None:
+    def checked(self, weight: Any, indices: np.ndarray | None, padding_idx: Size) -> None:
         if indices is not None:
             check_range("embedding", indices, 0, weight.shape[0], error=ElementOutOfRange)
 
@@ -304,7 +304,9 @@ class Embedding(Primitive):
             None,
         )
 
-    def onnx(self, g: OnnxBuilder, weight: Any, indices: Any, padding_idx: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, weight: OnnxValue, indices: OnnxValue, padding_idx: Size
+    ) -> OnnxValue:
         return g.node("Gather", weight, indices, axis=0)
 
     def batch(
@@ -314,7 +316,7 @@ class Embedding(Primitive):
         weight: Tensor,
         indices: Tensor,
         padding_idx: Size,
-    ) -> Any:
+    ) -> Tensor:
         if not batched[0] and not self.scale_grad_by_freq:
             return ops.embedding(weight, indices, padding_idx, False, self.sparse)
         # The batch of tables as a single table: gradients stay those of an embedding.  Rows of
@@ -361,7 +363,7 @@ class EmbeddingAdjoint(Primitive):
         """Not where rows are divided by the number of lookups: then runs do not add up."""
         return not self.scale_grad_by_freq
 
-    def infer(self, g: Spec, indices: Spec, num_weights: Any, padding_idx: Any) -> Spec:
+    def infer(self, g: Spec, indices: Spec, num_weights: Size, padding_idx: Size) -> Spec:
         # Kernels go along both with the same loop.
         if tuple(g.shape[:-1]) != tuple(indices.shape):
             raise ShapeError(
@@ -370,7 +372,9 @@ class EmbeddingAdjoint(Primitive):
             )
         return Spec((num_weights, g.shape[-1]), g.dtype)
 
-    def checked(self, g: Any, indices: Any, num_weights: Any, padding_idx: Any) -> None:
+    def checked(
+        self, g: Any, indices: np.ndarray | None, num_weights: Size, padding_idx: Size
+    ) -> None:
         if indices is not None:
             check_range("embedding", indices, 0, num_weights, error=ElementOutOfRange)
 
@@ -426,7 +430,7 @@ class EmbeddingAdjoint(Primitive):
         indices: Tensor,
         num_weights: Size,
         padding_idx: Size,
-    ) -> Any:
+    ) -> Tensor:
         g, indices = with_batch(g, batched[0], size), with_batch(indices, batched[1], size)
         kept = ops.ne(indices, padding_idx)
         g = ops.where(ops.unsqueeze(kept, -1), g, 0)

@@ -16,8 +16,10 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.arithmetic import FloorDivide
 from wend._engine.ops.indexing.gather import IntoElements, scatter_samples, unfitted
 from wend._engine.ops.numeric import accumulator, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.slicing import zeros_of
+
+Pair = tuple[Tensor, Tensor]
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
@@ -70,7 +72,7 @@ class ScatterReduce(IntoElements):
         divide: Any = np.floor_divide if x.dtype.kind in "iub" else np.divide
         x[met] = divide(total[met], counts[met].astype(total.dtype)).astype(x.dtype)
 
-    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+    def again(self, x: Tensor, dim: int, index: Any, src: Tensor) -> Tensor:
         return ops.scatter_reduce(x, dim, index, src, self.reduce, include_self=self.include_self)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:
@@ -82,17 +84,17 @@ class ScatterReduce(IntoElements):
             g_x = ops.scatter(g_x, self.dim, index, 0)
         return g_x, None, unfitted(g_picked, index, src)
 
-    def _vjp_sum(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+    def _vjp_sum(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> Pair:
         return g, ops.gather(g, self.dim, index)
 
-    def _vjp_mean(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+    def _vjp_mean(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> Pair:
         counts = ops.full(x.shape, 1 if self.include_self else 0, dtype=x.dtype)
         ones = ops.full(index.shape, 1, dtype=x.dtype)
         counts = ops.maximum(ops.scatter_add(counts, self.dim, index, ones), 1)
         share = g / counts
         return share, ops.gather(share, self.dim, index)
 
-    def _vjp_prod(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+    def _vjp_prod(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> Pair:
         # The product without a factor of zero replaces a division by that factor.
         x_is_zero = ops.eq(x, 0)
         others = self.again(ops.where(x_is_zero, 1, x), self.dim, index, src)
@@ -105,7 +107,7 @@ class ScatterReduce(IntoElements):
         g_plain = ops.gather(g * y, self.dim, index) / ops.where(src_is_zero, 1, src)
         return g_x, ops.where(alone, g_alone, g_plain)
 
-    def _vjp_extreme(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+    def _vjp_extreme(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> Pair:
         x_is = ops.cast(ops.eq(x, y), g.dtype)
         src_is = ops.cast(ops.eq(src, ops.gather(y, self.dim, index)), g.dtype)
         ties = ops.scatter_add(x_is, self.dim, index, src_is)
@@ -125,7 +127,9 @@ class ScatterReduce(IntoElements):
             y = self.onnx_mean(g, whole, places, y, dim)
         return y if x.shape else g.reshape(y, ())
 
-    def onnx_mean(self, g: OnnxBuilder, x: Any, places: Any, total: Any, dim: int) -> Any:
+    def onnx_mean(
+        self, g: OnnxBuilder, x: OnnxValue, places: OnnxValue, total: OnnxValue, dim: int
+    ) -> Any:
         """The totals, divided by how many elements each has."""
         b, wide = g.elements, accumulator(x.dtype)
         ones = g.expand(g.constant(1, int64), places.shape)
@@ -144,7 +148,7 @@ class ScatterReduce(IntoElements):
             yield Sample(*args, reduce, include_self=False)
 
 
-def fitted(src: Any, index: Any) -> Any:
+def fitted(src: Tensor, index: Any) -> Tensor:
     """The elements of src that the index meets, in the shape of the index."""
     if len(src.shape) != len(index.shape):
         return ops.reshape_to(src, index.shape)

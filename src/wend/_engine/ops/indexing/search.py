@@ -23,7 +23,7 @@ from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.elementwise.family import is_number, promoted
 from wend._engine.ops.numeric import accumulator, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import with_batch
 
@@ -50,7 +50,7 @@ class Searchsorted(Primitive):
     facts = OpFacts(supports=REAL)
     vjp = NO_GRADIENT
 
-    def infer(self, rows: Spec, values: Any, sorter: Spec | None) -> Spec:
+    def infer(self, rows: Spec, values: Spec | Number, sorter: Spec | None) -> Spec:
         self.after_equals()
         shape = () if isinstance(values, Number) else values.shape
         if not rows.shape or (len(rows.shape) > 1 and isinstance(values, Number)):
@@ -110,7 +110,9 @@ class Searchsorted(Primitive):
             y[place] = find(rows[place], values[place], side)
         return y
 
-    def onnx(self, g: OnnxBuilder, rows: Any, values: Any, sorter: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, rows: OnnxValue, values: OnnxValue, sorter: OnnxValue | None
+    ) -> OnnxValue:
         if sorter is not None:
             rows = g.shaped(g.node("GatherElements", rows, sorter, axis=-1), rows.shape)
         shape = () if is_number(values) else values.shape
@@ -132,9 +134,9 @@ class Searchsorted(Primitive):
         batched: Sequence[bool],
         size: Size,
         rows: Tensor,
-        values: Any,
+        values: Operand,
         sorter: Tensor | None,
-    ) -> Any:
+    ) -> Tensor:
         if sorter is not None:
             rows = with_batch(rows, batched[0], size)
             sorter = with_batch(sorter, batched[-1], size)
@@ -152,7 +154,7 @@ class Searchsorted(Primitive):
         flat = ops.reshape_to(values, (size, numel(tuple(values.shape)[1:])))
         return ops.reshape_to(self.again(rows, flat), values.shape)
 
-    def again(self, rows: Any, values: Any) -> Any:
+    def again(self, rows: Tensor, values: Any) -> Tensor:
         """The same op on new operands."""
         return ops.searchsorted(
             rows, values, out_int32=self.out_int32, right=self.right, side=self.side
@@ -191,18 +193,18 @@ class NonzeroStatic(Primitive):
     facts = OpFacts(supports=ANY_DTYPE)
     vjp = NO_GRADIENT
 
-    def infer(self, x: Spec, size: Any, fill_value: Any) -> Spec:
+    def infer(self, x: Spec, size: Size, fill_value: Number) -> Spec:
         if size < 0:
             raise ShapeError(f"nonzero_static: size must be >= 0, and is {size}")
         return Spec((size, len(x.shape)), int64)
 
-    def reference(self, x: np.ndarray, size: int, fill_value: Any) -> np.ndarray:
+    def reference(self, x: np.ndarray, size: int, fill_value: Scalar) -> np.ndarray:
         places = np.argwhere(x)[:size]
         y = np.full((size, x.ndim), int(fill_value), dtype=np.int64)
         y[: len(places)] = places
         return y
 
-    def onnx(self, g: OnnxBuilder, x: Any, size: Any, fill_value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, size: Size, fill_value: Scalar) -> OnnxValue:
         rank = x.rank
         hit = g.cast(x, bool_)
         places = g.node("NonZero", hit if rank else g.reshape(hit, (1,)), dtype=int64)
@@ -214,7 +216,7 @@ class NonzeroStatic(Primitive):
 
     def batch(
         self, batched: Sequence[bool], size: Size, x: Tensor, count: Size, fill_value: Scalar
-    ) -> Any:
+    ) -> Tensor:
         # Row k of an example is where the running count of elements first reaches k + 1.
         shape = tuple(x.shape)[1:]
         if not shape or numel(shape) == 0:
@@ -253,7 +255,7 @@ class Histc(Primitive):
     facts = OpFacts(supports=frozenset({"float"}), fallible=True)
     vjp = NO_GRADIENT
 
-    def infer(self, x: Spec, bins: Any, low: Any, high: Any) -> Spec:
+    def infer(self, x: Spec, bins: Size, low: Number, high: Number) -> Spec:
         if bins < 1:
             raise ShapeError(f"histc: bins must be > 0, but got {bins}")
         if not x.dtype.is_floating_point:
@@ -262,7 +264,7 @@ class Histc(Primitive):
             )
         return Spec((bins,), x.dtype)
 
-    def reference(self, x: np.ndarray, bins: int, low: Any, high: Any) -> np.ndarray:
+    def reference(self, x: np.ndarray, bins: int, low: Scalar, high: Scalar) -> np.ndarray:
         flat = widen(x).reshape(-1)
         if low == high == 0 and flat.size:
             low, high = flat.min(), flat.max()
@@ -284,7 +286,7 @@ class Histc(Primitive):
         bins: Size,
         low: Operand,
         high: Operand,
-    ) -> Any:
+    ) -> Tensor:
         flat = ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))
         low, high = (ops.full((), end, dtype=x.dtype) for end in (low, high))
         if flat.shape[1] == 0:

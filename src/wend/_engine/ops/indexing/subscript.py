@@ -26,7 +26,7 @@ _select, _slice = Select.function, Slice.function
 _unsqueeze, _alias = Unsqueeze.function, Alias.function
 
 
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: Tensor, key: Any) -> Any:
     """x[key]. Raises IndexOutOfRange, DimError, ArgumentError, ArgumentTypeError."""
     kind = type(key)
     if kind is int and len(x.shape):
@@ -149,7 +149,7 @@ def index_tensors(sources: tuple[Source, ...], x: Any, values: Values) -> list[A
     return result
 
 
-def mask_columns(mask: Any, x: Any, dim: int) -> list[Any]:
+def mask_columns(mask: Tensor, x: Any, dim: int) -> list[Any]:
     """The positions where a mask over dims dim, dim + 1, ... of x is True, a tensor a dim."""
     check_mask(mask, x, dim)
     places = ops.nonzero(mask)
@@ -213,7 +213,7 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     return part
 
 
-def overwritten(x: Any, value: Any) -> Any:
+def overwritten(x: Tensor, value: Tensor) -> Tensor:
     """`value`, which takes the place of all of x; the history of x gets a gradient of zeros."""
     return ops.overwrite(value, x) if value.requires_grad and x.requires_grad else value
 
@@ -243,7 +243,7 @@ def _fitted(value: Any, shape: tuple[Any, ...], dtype: Any) -> Any:
     return ops.expand(value, shape)
 
 
-def _without_leading_ones(value: Any, rank: int) -> Any:
+def _without_leading_ones(value: Tensor, rank: int) -> Tensor:
     """value without leading dims of extent 1, as many as leave it `rank` dims."""
     shape = tuple(value.shape)
     cut = 0
@@ -273,7 +273,7 @@ def _put_back(step: Step, whole: Any, part: Any, values: Values, first: bool) ->
     return part
 
 
-def _put_tensors(sources: tuple[Source, ...], x: Any, values: Values, value: Any) -> Any:
+def _put_tensors(sources: tuple[Source, ...], x: Tensor, values: Values, value: Tensor) -> Tensor:
     """x, with value where the index tensors point."""
     single = not isinstance(value, Tensor) or _numel(value) == 1
     slots = {source.slot for source in sources}
@@ -301,7 +301,7 @@ def _numel(value: Any) -> int:
     return count
 
 
-def _fill_mask(x: Any, mask: Any, dim: int, value: Any) -> Any:
+def _fill_mask(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Tensor:
     """A single value where a mask is True: needs no positions, and so waits for nothing."""
     check_mask(mask, x, dim)
     behind = len(x.shape) - dim - len(mask.shape)
@@ -317,7 +317,7 @@ def _fill_mask(x: Any, mask: Any, dim: int, value: Any) -> Any:
 
 
 @sugar(name="index_put_any", functions=("index_put",), methods=("index_put",))
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
     """input, with input[indices] = values, or += with `accumulate`.
 
     indices: a tuple of index tensors, masks, or None for a dim that is not indexed

@@ -49,12 +49,12 @@ class CholeskyEx(OfMatrices):
     torch = TorchCall(label="linalg_cholesky_ex", grad_name="LinalgCholeskyExBackward0")
     formal_gradient = True  # of symmetric matrices, though a single triangle is read
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("linalg.cholesky", a.dtype)
         square("linalg.cholesky", a)
         return a, Spec(a.shape[:-2], int32)
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full, info = wide(a), np.zeros(a.shape[:-2], np.int32)
         try:
             return narrow(np.linalg.cholesky(full), a), info
@@ -65,7 +65,7 @@ class CholeskyEx(OfMatrices):
             factors[place], info[place] = lapack("potrf", full.dtype)(one, lower=1, clean=1)
         return narrow(factors, a), info
 
-    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         upper = turned(y[0])
         inner = ops.matmul(upper, ops.tril(g[0]))
         half = (ops.tril(inner) + ops.tril(inner, -1)) * 0.5  # the diagonal counts half
@@ -94,14 +94,14 @@ class LuFactorEx(OfMatrices):
     result = ("LU", "pivots", "info")
     torch = TorchCall(label="linalg_lu_factor_ex", grad_name="LinalgLuFactorExBackward0")
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("linalg.lu_factor", a.dtype)
         matrix("linalg.lu_factor", a)
         front = a.shape[:-2]
         pivots = Spec((*front, lesser(*a.shape[-2:])), int32)
         return a, pivots, Spec(front, int32)
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full, front = wide(a), a.shape[:-2]
         factors, info = np.empty_like(full), np.zeros(front, np.int32)
         pivots = np.zeros((*front, min(a.shape[-2:])), np.int32)
@@ -123,7 +123,7 @@ class LuFactorEx(OfMatrices):
                 factors[again], pivots[again], info[again] = parts
         return narrow(factors, a), pivots, info
 
-    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         m, n = a.shape[-2:]
         k = lesser(m, n)
         lower, upper = _lower(y[0], k), ops.triu(ops.narrow(y[0], -2, 0, k))
@@ -189,13 +189,13 @@ def _size(x: Array) -> Array:
 _ONES = {"upper": True, "unitriangular": True}
 
 
-def _lower(packed: Any, k: Any) -> Any:
+def _lower(packed: Tensor, k: Any) -> Tensor:
     """L of a packed LU: (..., m, k), ones on the diagonal."""
     ones = ops.full((*packed.shape[:-2], k), 1, dtype=packed.dtype)
     return with_diagonal(ops.tril(ops.narrow(packed, -1, 0, k), -1), ones)
 
 
-def _divided(x: Any, upper: Any) -> Any:
+def _divided(x: Any, upper: Tensor) -> Tensor:
     """x U^-H, for an upper triangular U."""
     return turned(ops.triangular_solve_matrix(upper, turned(x), upper=True))
 
@@ -210,7 +210,7 @@ class PivotsOrder(OfMatrices):
     facts = OpFacts(supports=frozenset({"int"}))
     vjp = NO_GRADIENT
 
-    def infer(self, pivots: Spec, rows: Any) -> Spec:
+    def infer(self, pivots: Spec, rows: Size) -> Spec:
         if pivots.dtype.category != INT:
             raise DTypeError(
                 "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32"
@@ -227,7 +227,7 @@ class PivotsOrder(OfMatrices):
             flat[every, i], flat[every, other] = flat[every, other], flat[every, i]
         return order
 
-    def batch(self, batched: Sequence[bool], size: Size, pivots: Tensor, rows: Size) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, pivots: Tensor, rows: Size) -> Tensor:
         return ops.pivots_order(pivots, rows)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -249,12 +249,12 @@ class LdlFactorEx(OfMatrices):
     torch = TorchCall(label="linalg_ldl_factor_ex")
     vjp = NO_GRADIENT
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("torch.linalg.ldl_factor_ex", a.dtype)
         square("torch.linalg.ldl_factor_ex", a)
         return a, Spec(a.shape[:-1], int32), Spec(a.shape[:-2], int32)
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full = wide(a)
         factors, info = np.empty_like(full), np.zeros(a.shape[:-2], np.int32)
         pivots = np.zeros(a.shape[:-1], np.int32)
@@ -336,12 +336,12 @@ class Geqrf(OfMatrices):
     result = ("a", "tau")
     vjp = NO_GRADIENT
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("geqrf", a.dtype)
         matrix("torch.geqrf", a, "input")
         return a, Spec((*a.shape[:-2], sym_min(*a.shape[-2:])), a.dtype)
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full = wide(a)
         factors = np.empty_like(full)
         tau = np.zeros((*a.shape[:-2], min(a.shape[-2:])), full.dtype)
@@ -372,7 +372,7 @@ class LinalgQr(OfMatrices):
     torch = TorchCall(grad_name="LinalgQrBackward0")
     mode: str
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("linalg.qr", a.dtype)
         matrix("linalg.qr", a)
         front, (m, n) = a.shape[:-2], a.shape[-2:]
@@ -381,7 +381,7 @@ class LinalgQr(OfMatrices):
         q = (0,) if self.mode == "r" else (*front, m, inner)
         return Spec(q, a.dtype), Spec((*front, inner, n), a.dtype)
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full = wide(a)
         m, n = a.shape[-2:]
         inner = m if self.mode == "complete" else min(m, n)
@@ -398,7 +398,7 @@ class LinalgQr(OfMatrices):
         q = np.zeros((0,), full.dtype) if self.mode == "r" else q
         return narrow(q, a), narrow(r, a)
 
-    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         m, n = a.shape[-2:]
         if self.mode == "r":
             return (_refused(a, _WITHOUT_Q),)
@@ -433,17 +433,17 @@ _WITHOUT_Q = (
 _COMPLETE = "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
 
 
-def _refused(a: Any, reason: str) -> Any:
+def _refused(a: Tensor, reason: str) -> Tensor:
     """A gradient that raises when it is computed: rules are also asked what they would read."""
     nothing = ops.full(a.shape, 0, dtype=a.dtype)
     return ops.linalg_completed(nothing, ops.full((), 1), op="linalg.qr", fault=reason)
 
 
-def _diagonal(x: Any) -> Any:
+def _diagonal(x: Tensor) -> Tensor:
     return ops.diagonal(x, 0, -2, -1)
 
 
-def _qr_gradient(q: Any, r: Any, seed_q: Any, seed_r: Any) -> Any:
+def _qr_gradient(q: Tensor, r: Any, seed_q: Tensor, seed_r: Tensor) -> Tensor:
     """(gQ + Q S) R^-H, S the hermitian matrix with the upper triangle of gR R^H - Q^H gQ."""
     inner = ops.matmul(seed_r, turned(r)) - ops.matmul(turned(q), seed_q)
     if inner.dtype.is_complex:  # the diagonal of R is real

@@ -11,11 +11,12 @@ import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, DType, from_numpy
 from wend._engine.base.errors import DTypeError, LinAlgError, ShapeError
-from wend._engine.core.kinds import Size
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.ops.numeric import INEXACT, Array, array, widen
+from wend._engine.ops.views.family import Shape
 
 # -- refusals --------------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ class OfMatrices(Primitive, abstract=True):
         return getattr(ops, self.name)(*moved, **self.attrs)
 
 
-def _in_front(x: Any, is_batched: bool, rank: int, wanted: int, size: Any) -> Any:
+def _in_front(x: Tensor, is_batched: bool, rank: int, wanted: int, size: Size) -> Tensor:
     """x with the batch axis before `wanted` dims; dims of 1 come in between."""
     if not is_batched:
         x = ops.expand_to(x, (size, *x.shape), (0,))
@@ -185,37 +186,37 @@ def blas(name: str, dtype: np.dtype[Any]) -> Any:
 # -- formulas that rules share ---------------------------------------------------------------------
 
 
-def turned(x: Any) -> Any:
+def turned(x: Tensor) -> Tensor:
     """The conjugate transpose of the matrices; of real numbers, the transpose."""
     moved = ops.matrix_transpose(x)
     return ops.conj(moved) if x.dtype.is_complex else moved
 
 
-def row(x: Any, rows: Any) -> Any:
+def row(x: Tensor, rows: Any) -> Tensor:
     """Vectors repeated as the rows of matrices: a factor per column."""
     rank = len(x.shape)
     shape = (*x.shape[:-1], rows, x.shape[-1])
     return ops.expand_to(ops.unsqueeze(x, -2), shape, (rank - 1,))
 
 
-def column(x: Any, columns: Any) -> Any:
+def column(x: Tensor, columns: Any) -> Tensor:
     """Vectors repeated as the columns of matrices: a factor per row."""
     return ops.expand_to(ops.unsqueeze(x, -1), (*x.shape, columns), (len(x.shape),))
 
 
-def all_over(x: Any, like: Any) -> Any:
+def all_over(x: Tensor, like: Tensor) -> Tensor:
     """A number per matrix, repeated over the matrices of `like`."""
     rank = len(like.shape)
     number = ops.unsqueeze(ops.unsqueeze(x, -1), -1)
     return ops.expand_to(number, like.shape, (rank - 2, rank - 1))
 
 
-def with_diagonal(x: Any, diagonal: Any) -> Any:
+def with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
     """The matrices with that on the diagonal."""
     return ops.diagonal_scatter(x, diagonal, 0, -2, -1)
 
 
-def lesser(m: Any, n: Any) -> Any:
+def lesser(m: Any, n: Size) -> Any:
     """min(m, n), by questions: tall, square and wide matrices are patterns of their own.
 
     The gradients of factors differ between them.
@@ -227,6 +228,6 @@ def lesser(m: Any, n: Any) -> Any:
     return n
 
 
-def volume(shape: Any) -> int:
+def volume(shape: Shape) -> int:
     """The number of elements."""
     return math.prod(shape)

@@ -25,7 +25,7 @@ from wend._engine.ops.linalg.family import (
     wide,
 )
 from wend._engine.ops.numeric import INEXACT, Array
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
 def _square_samples(rng: np.random.Generator) -> Iterator[Sample]:
@@ -53,7 +53,7 @@ class Det(OfMatrices):
     def vjp(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Any, ...]:
         return (ops.cofactors(a) * all_over(g, a),)
 
-    def onnx(self, g: OnnxBuilder, a: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, a: OnnxValue) -> OnnxValue:
         return g.cast(g.node("Det", g.cast(a, float32)), a.dtype)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -123,7 +123,7 @@ class CofactorsAlong(OfMatrices):
             yield Sample(a, rng.normal(size=a.shape))
 
 
-def _total(x: Any) -> Any:
+def _total(x: Tensor) -> Tensor:
     """The sum of each matrix, all over the matrix."""
     return all_over(ops.sum(x, (-2, -1)), x)
 
@@ -153,17 +153,17 @@ class LinalgSlogdet(OfMatrices):
     result = ("sign", "logabsdet")
     torch = TorchCall(grad_name="LinalgSlogdetBackward0")
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("linalg.slogdet", a.dtype)
         square("linalg.slogdet", a)
         front = a.shape[:-2]
         return Spec(front, a.dtype), Spec(front, a.dtype.to_real())
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         sign, size = np.linalg.slogdet(wide(a))
         return narrow(sign, a), narrow_real(size, a)
 
-    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         seed = g[1]
         if a.dtype.is_complex:  # the sign has an angle
             seed = ops.complex(seed, ops.imag(g[0] * ops.conj(y[0])))
@@ -224,7 +224,7 @@ class Completed(Primitive):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, info: Tensor) -> tuple[Any, ...]:
         return g, None
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, info: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, info: Tensor) -> Tensor:
         if not batched[0]:
             x = ops.expand_to(x, (size, *x.shape), (0,))
         return ops.linalg_completed(x, info, op=self.op, fault=self.fault)

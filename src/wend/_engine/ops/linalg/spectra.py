@@ -92,15 +92,15 @@ class LinalgEigh(_Symmetric):
     torch = TorchCall(grad_name="LinalgEighBackward0")
     formal_gradient = True  # of symmetric matrices, though a single triangle is read
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         self.checked_type(a)
         return Spec(a.shape[:-1], a.dtype.to_real()), a
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         eigenpairs = _decomposed("linalg.eigh", _EIGEN, np.linalg.eigh, wide(a), self.UPLO.upper())
         return narrow_real(eigenpairs[0], a), narrow(eigenpairs[1], a)
 
-    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         values, vectors = y
         inner = ops.matmul(turned(vectors), g[1])
         inner = (inner - turned(inner)) * 0.5  # so that the gradient is symmetric
@@ -116,7 +116,7 @@ class LinalgEigvalsh(_Symmetric):
     torch = TorchCall(grad_name="LinalgEighBackward0")
     formal_gradient = True
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> Spec:
         self.checked_type(a)
         return Spec(a.shape[:-1], a.dtype.to_real())
 
@@ -155,7 +155,7 @@ class LinalgSvd(_Singular):
     torch = TorchCall(grad_name="LinalgSvdBackward0")
     full_matrices: bool
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("linalg.svd", a.dtype)
         matrix("linalg.svd", a)
         front, (m, n) = a.shape[:-2], a.shape[-2:]
@@ -164,12 +164,12 @@ class LinalgSvd(_Singular):
         values = Spec((*front, k), a.dtype.to_real())
         return Spec((*front, m, left), a.dtype), values, Spec((*front, right, n), a.dtype)
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         routine = np.linalg.svd
         factors = _decomposed("linalg.svd", _FINITE, routine, wide(a), self.full_matrices)
         return narrow(factors[0], a), narrow_real(factors[1], a), narrow(factors[2], a)
 
-    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         m, n = a.shape[-2:]
         k = lesser(m, n)
         (u, s, vh), (seed_u, seed_s, seed_vh) = y, g
@@ -204,7 +204,7 @@ class LinalgSvdvals(_Singular):
     signature = "A"
     torch = TorchCall(grad_name="LinalgSvdBackward0")
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> Spec:
         floating("linalg.svd", a.dtype)
         matrix("linalg.svd", a)
         return Spec((*a.shape[:-2], lesser(*a.shape[-2:])), a.dtype.to_real())
@@ -234,13 +234,13 @@ class LinalgEig(OfMatrices):
     facts = OpFacts(fallible=True)
     formal_gradient = True  # of vectors of length 1 with any phase
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("linalg.eig", a.dtype)
         square("linalg.eig", a)
         dtype = a.dtype.to_complex()
         return Spec(a.shape[:-1], dtype), Spec(a.shape, dtype)
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full = wide(a)
         dtype = np.result_type(full.dtype, np.complex64)
         if not full.size:
@@ -248,7 +248,7 @@ class LinalgEig(OfMatrices):
         eigenpairs = _decomposed("linalg.eig", _NOT_FINITE, np.linalg.eig, full)
         return eigenpairs[0].astype(dtype, copy=False), eigenpairs[1].astype(dtype, copy=False)
 
-    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         values, vectors = y
         n = a.shape[-1]
         back = turned(vectors)
@@ -273,7 +273,7 @@ class LinalgEigvals(OfMatrices):
     torch = TorchCall(grad_name="LinalgEigBackward0")
     facts = OpFacts(fallible=True)
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> Spec:
         floating("linalg.eigvals", a.dtype)
         square("linalg.eigvals", a)
         return Spec(a.shape[:-1], a.dtype.to_complex())
@@ -295,12 +295,12 @@ class LinalgEigvals(OfMatrices):
         return LinalgEig.samples(self, rng)  # type: ignore[arg-type]
 
 
-def _changed_basis(inner: Any, back: Any) -> Any:
+def _changed_basis(inner: Tensor, back: Tensor) -> Tensor:
     """V^-H inner V^H, where `back` is V^H."""
     return ops.solve_matrix(back, ops.matmul(inner, back))
 
 
-def _off_diagonal(x: Any) -> Any:
+def _off_diagonal(x: Tensor) -> Tensor:
     """The matrices with zeros on the diagonal, where complex numbers have an imaginary part.
 
     For real numbers these are zeros already: differences of a matrix and its transpose.
@@ -315,7 +315,7 @@ def _values_alone(a: Array) -> Array:
     return np.linalg.svd(a, compute_uv=False)
 
 
-def _quotient(x: Any, y: Any) -> Any:
+def _quotient(x: Tensor, y: Tensor) -> Tensor:
     """x / y; 0 for 0 / 0, where no gradient came in: nothing is said about equal values."""
     nothing = ops.logical_and(ops.eq(x, 0), ops.eq(y, 0))
     return x / ops.where(nothing, 1, y)

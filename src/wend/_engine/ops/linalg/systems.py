@@ -256,12 +256,12 @@ class InvEx(OfMatrices):
     result = ("inverse", "info")
     torch = TorchCall(label="linalg_inv_ex", grad_name="LinalgInvExBackward0")
 
-    def infer(self, a: Spec) -> Any:
+    def infer(self, a: Spec) -> tuple[Spec, ...]:
         floating("linalg.inv", a.dtype)
         square("linalg.inv", a)
         return a, Spec(a.shape[:-2], int32)
 
-    def reference(self, a: Array) -> Any:
+    def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full = wide(a)
         try:
             return narrow(np.linalg.inv(full), a), np.zeros(a.shape[:-2], np.int32)
@@ -272,7 +272,7 @@ class InvEx(OfMatrices):
         inverse[info == 0] = np.linalg.inv(full[info == 0])
         return narrow(inverse, a), info
 
-    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         inverse = turned(y[0])
         return (-ops.matmul(inverse, ops.matmul(g[0], inverse)),)
 
@@ -377,7 +377,7 @@ class LeastSquares(OfMatrices):
     formal_gradient = True  # the singular values have none
     result = ("solution", "rank", "singular_values")
 
-    def infer(self, a: Spec, b: Spec, rcond: Spec) -> Any:
+    def infer(self, a: Spec, b: Spec, rcond: Spec) -> tuple[Spec, ...]:
         op = "torch.linalg.lstsq"
         same_type(op, a, b, ("input", "other"))
         same = len(a.shape) == len(b.shape)
@@ -392,7 +392,7 @@ class LeastSquares(OfMatrices):
         solution = Spec((*front, n, b.shape[-1]), a.dtype)
         return solution, Spec(ranks, int64), Spec(values, a.dtype.to_real())
 
-    def reference(self, a: Array, b: Array, rcond: Array) -> Any:
+    def reference(self, a: Array, b: Array, rcond: Array) -> tuple[np.ndarray, ...]:
         like, (a, b) = a, broadcast_batches(wide(a), wide(b))
         m, n = a.shape[-2:]
         x = np.zeros((*a.shape[:-2], n, b.shape[-1]), a.dtype)
@@ -446,7 +446,9 @@ class LeastSquares(OfMatrices):
             _, x, values, rank, _, info = routine(a, b, rcond, room(workspace[0]))
         return x, rank, values, info
 
-    def vjp(self, g: Any, y: Any, a: Tensor, b: Tensor, rcond: Tensor) -> tuple[Any, ...]:
+    def vjp(
+        self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor, b: Tensor, rcond: Tensor
+    ) -> tuple[Any, ...]:
         # The solution is pinv(A) B.
         pinv = ops.linalg_pinv(a, ops.full((), 0.0, dtype=a.dtype.to_real()), _precision(a))
         grad_b = ops.matmul(turned(pinv), g[0])
@@ -480,7 +482,7 @@ def _room(routine: str, a: Array, b: Array) -> int:
     return room(lapack(f"{routine}_lwork", a.dtype)(*a.shape, b.shape[1])[0])
 
 
-def _precision(a: Any) -> Any:
+def _precision(a: Tensor) -> Tensor:
     """The bound below which singular values of matrices like A are noise."""
     m, n = a.shape[-2:]
     dtype = a.dtype.to_real()

@@ -24,7 +24,8 @@ from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
 from wend._engine.ops import philox
 from wend._engine.ops.numeric import FLOATING, Array, accumulator, array, require, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.views.family import Shape
 
 #: Scores that the reference keeps in memory at a time.
 _MANY = 1 << 21
@@ -96,7 +97,7 @@ class Attention(Primitive, abstract=True):
             s = np.where(shown, s, -math.inf) if mask.dtype == bool else s + widen(shown)
         return s.astype(q.dtype, copy=False)
 
-    def open_scores(self, query: Any, key: Any, mask: Any, scale: Any) -> Any:
+    def open_scores(self, query: Tensor, key: Tensor, mask: Tensor, scale: Tensor) -> Tensor:
         """`scores`, in ops."""
         rank = len(query.shape) - 2
         batch = tuple(range(rank))
@@ -113,24 +114,26 @@ class Attention(Primitive, abstract=True):
             s = ops.where(mask, s, -math.inf) if mask.dtype is bool_ else ops.add(s, mask)
         return s
 
-    def open_weights(self, query: Any, key: Any, total: Any, mask: Any, scale: Any) -> Any:
+    def open_weights(self, query: Any, key: Any, total: Any, mask: Any, scale: Any) -> Tensor:
         """Weights of all pairs before dropout, in ops."""
         s = self.open_scores(query, key, mask, scale)
         return ops.exp(ops.sub(s, _column(total, s)))
 
 
-def _column(x: Any, like: Any) -> Any:
+def _column(x: Tensor, like: Tensor) -> Tensor:
     """x (..., L) repeated along the last dim of `like` (..., L, S)."""
     rank = len(like.shape)
     return ops.expand_to(ops.unsqueeze(x, rank - 1), like.shape, (rank - 1,))
 
 
-def _front(x: Any, on: bool, size: Any) -> Any:
+def _front(x: Tensor, on: bool, size: Size) -> Tensor:
     """x with the batch axis in front."""
     return x if on else ops.expand(ops.unsqueeze(x, 0), (size, *x.shape))
 
 
-def _batched(batched: Any, size: Any, operands: Any, mask: Any) -> tuple[list[Any], Any]:
+def _batched(
+    batched: Sequence[bool], size: Size, operands: Any, mask: Any
+) -> tuple[list[Any], Any]:
     """Operands with the batch axis in front, and the mask aligned with the scores behind it."""
     tensors = [_front(x, on, size) for x, on in zip(operands, batched, strict=False)]
     if mask is not None and batched[len(operands)]:
@@ -147,12 +150,12 @@ class Dropout(NamedTuple):
     seed: Any
     offset: Any
 
-    def kept(self, shape: Any, dtype: Any) -> Any:
+    def kept(self, shape: Shape, dtype: Any) -> Tensor:
         """The factors of the weights, in ops."""
         u = ops.uniform(shape, self.seed, self.offset, dtype=float32)
         return ops.mul(ops.cast(ops.ge(u, self.p), dtype), self.factor)
 
-    def kept_array(self, shape: Any, dtype: Any, before: int) -> Array:
+    def kept_array(self, shape: Shape, dtype: Any, before: int) -> Array:
         """The factors as an array, from the weight on that has `before` weights before it."""
         words = philox.words32(self.seed, self.offset + before, math.prod(shape)).reshape(shape)
         u = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
@@ -172,14 +175,16 @@ class Attend(Attention):
     n_outputs = 2
     result = ("output", "total")
 
-    def infer(self, q: Spec, k: Spec, v: Spec, mask: Spec | None, *numbers: Any) -> Any:
+    def infer(
+        self, q: Spec, k: Spec, v: Spec, mask: Spec | None, *numbers: Any
+    ) -> tuple[Spec, ...]:
         scores = _check(self.name, q, k, v, mask)
         out = Spec((*q.shape[:-1], v.shape[-1]), q.dtype)
         return out, Spec(scores[:-1], accumulator(q.dtype))
 
     def reference(
         self, q: Array, k: Array, v: Array, mask: np.ndarray | None, scale: float, *drop: Any
-    ) -> Any:
+    ) -> tuple[np.ndarray, ...]:
         dtype = from_numpy(q.dtype)
         q, k, v = widen(q), widen(k), widen(v)
         shape = (*q.shape[:-1], k.shape[-2])
@@ -201,8 +206,8 @@ class Attend(Attention):
 
     def vjp(
         self,
-        g: Any,
-        y: Any,
+        g: tuple[Tensor, ...],
+        y: tuple[Tensor, ...],
         q: Tensor,
         k: Tensor,
         v: Tensor,
@@ -225,8 +230,15 @@ class Attend(Attention):
         return (*grads, ops.mul(p, ops.sub(change, _column(delta, p))))
 
     def onnx(
-        self, g: OnnxBuilder, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any
-    ) -> Any:
+        self,
+        g: OnnxBuilder,
+        q: OnnxValue,
+        k: OnnxValue,
+        v: OnnxValue,
+        mask: OnnxValue | None,
+        scale: Scalar,
+        *drop: Any,
+    ) -> tuple[OnnxValue, ...]:
         if drop:
             raise g.unsupported("dropout is for training", "export the function after .eval()")
         s = self.onnx_scores(g, q, k, mask, scale)
@@ -291,7 +303,7 @@ class AttendDropout(Attend):
             yield Sample(*sample.args, *_DROPPED, **sample.kwargs)
 
 
-def _outer(a: Any, b: Any) -> Any:
+def _outer(a: Tensor, b: Tensor) -> Tensor:
     """a (..., L, E) and b (..., S, E) to (..., L, S), in the type that sums are kept in."""
     rank = len(a.shape) - 2
     batch = tuple(range(rank))
@@ -300,7 +312,7 @@ def _outer(a: Any, b: Any) -> Any:
     return ops.contract(a, b, (rank + 1,), (rank + 1,), batch, batch)
 
 
-def _mix(p: Any, x: Any, dtype: Any) -> Any:
+def _mix(p: Tensor, x: Tensor, dtype: Any) -> Tensor:
     """p (..., L, S) @ x (..., S, E)."""
     rank = len(p.shape) - 2
     batch = tuple(range(rank))
@@ -309,7 +321,7 @@ def _mix(p: Any, x: Any, dtype: Any) -> Any:
     )
 
 
-def _gathered(p: Any, x: Any, dtype: Any) -> Any:
+def _gathered(p: Tensor, x: Tensor, dtype: Any) -> Tensor:
     """p (..., L, S), transposed, @ x (..., L, E)."""
     rank = len(p.shape) - 2
     batch = tuple(range(rank))
@@ -332,7 +344,7 @@ class AttendBackward(Attention):
     result = ("query", "key", "value")
 
     def infer(self, q: Spec, k: Spec, v: Spec, total: Spec, delta: Spec, g: Spec,
-              mask: Spec | None, *numbers: Any) -> Any:  # fmt: skip
+              mask: Spec | None, *numbers: Any) -> tuple[Spec, ...]:  # fmt: skip
         scores = _check(self.name, q, k, v, mask)
         wanted = (scores[:-1], scores[:-1], (*q.shape[:-1], v.shape[-1]))
         for x, shape in zip((total, delta, g), wanted, strict=True):
@@ -341,7 +353,7 @@ class AttendBackward(Attention):
         return q, k, v
 
     def reference(self, q: Array, k: Array, v: Array, total: Array, delta: Array, g: Array,
-                  mask: np.ndarray | None, scale: float, *drop: Any) -> Any:  # fmt: skip
+                  mask: Array | None, scale: float, *drop: Any) -> tuple[Array, ...]:  # fmt: skip
         dtype = from_numpy(q.dtype)
         q, k, v, g = widen(q), widen(k), widen(v), widen(g)
         shape = (*q.shape[:-1], k.shape[-2])
@@ -370,7 +382,7 @@ class AttendBackward(Attention):
         p = self.open_weights(q, k, total, mask, scale)
         keep = Dropout(*drop).kept(p.shape, p.dtype) if drop else None
 
-        def dropped(x: Any) -> Any:
+        def dropped(x: Tensor) -> Tensor:
             return x if keep is None else ops.mul(x, keep)
 
         ds = ops.mul(p, ops.sub(dropped(_outer(g, v)), _column(delta, p)))

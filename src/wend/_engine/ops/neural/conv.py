@@ -31,8 +31,9 @@ from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.neural.patches import check_windows, tap_slices, taps, window_view
 from wend._engine.ops.numeric import Array, require, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.reduce import conj
+from wend._engine.ops.views.family import Shape
 
 # Elements of the patch matrix that are made at once: small enough to stay in the cache.
 _CHUNK = 1 << 20
@@ -47,7 +48,7 @@ class Convolution(Primitive, abstract=True):
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
 
-    def windows(self, size: Any, kernel: Any, padding: Any, shape: Any) -> tuple[Any, ...]:
+    def windows(self, size: Any, kernel: Any, padding: Any, shape: Shape) -> tuple[Any, ...]:
         """Extents of the output of `convolve` for an input of extents `size`."""
         nd = len(size)
         padded = tuple(
@@ -85,7 +86,7 @@ def onnx_groups(g: OnnxBuilder, groups: Any) -> int:
     return int(number)
 
 
-def onnx_padded(g: OnnxBuilder, x: Any, padding: Any) -> Any:
+def onnx_padded(g: OnnxBuilder, x: OnnxValue, padding: Sizes) -> OnnxValue:
     """x with trailing dims grown by zeros, or cut off where padding is negative."""
     if all(g.fixed(p) == 0 for p in padding):
         return x
@@ -93,31 +94,31 @@ def onnx_padded(g: OnnxBuilder, x: Any, padding: Any) -> Any:
     return g.node("Pad", x, g.sizes((*front, *padding[:nd], *front, *padding[nd:])))
 
 
-def _fold_channels(x: Any) -> Any:
+def _fold_channels(x: Tensor) -> Tensor:
     """(B, N, C, ...) as (N, B * C, ...)."""
     x = ops.transpose(x, 0, 1)
     n, b, c, *rest = x.shape
     return ops.reshape(x, (n, b * c, *rest))
 
 
-def _unfold_channels(y: Any, size: Any) -> Any:
+def _unfold_channels(y: Tensor, size: Size) -> Tensor:
     """(N, B * C, ...) as (B, N, C, ...)."""
     n, bc, *rest = y.shape
     return ops.transpose(ops.reshape(y, (n, size, bc // size, *rest)), 0, 1)
 
 
-def _fold_images(x: Any) -> Any:
+def _fold_images(x: Tensor) -> Tensor:
     """(B, N, ...) as (B * N, ...)."""
     b, n, *rest = x.shape
     return ops.reshape(x, (b * n, *rest))
 
 
-def _unfold_images(y: Any, size: Any) -> Any:
+def _unfold_images(y: Tensor, size: Size) -> Tensor:
     bn, *rest = y.shape
     return ops.reshape(y, (size, bn // size, *rest))
 
 
-def _everywhere(x: Any, batched: bool, size: Any) -> Any:
+def _everywhere(x: Tensor, batched: bool, size: Size) -> Tensor:
     """x with the batch dim, repeated where x has none."""
     return x if batched else ops.expand(ops.unsqueeze(x, 0), (size, *x.shape))
 
@@ -131,7 +132,7 @@ class Convolve(Convolution):
 
     signature = "input, weight, padding: sizes, stride: ints, dilation: ints, groups: size"
 
-    def infer(self, x: Spec, w: Spec, padding: Any, groups: Any) -> Spec:
+    def infer(self, x: Spec, w: Spec, padding: Sizes, groups: Size) -> Spec:
         self.check(x, w)
         if x.shape[1] != w.shape[1] * groups:
             raise ShapeError(
@@ -142,7 +143,7 @@ class Convolve(Convolution):
         counts = self.windows(x.shape[2:], w.shape[2:], padding, x.shape)
         return Spec((x.shape[0], w.shape[0], *counts), x.dtype)
 
-    def reference(self, x: Array, w: Array, padding: Any, groups: int) -> Array:
+    def reference(self, x: Array, w: Array, padding: Sizes, groups: int) -> Array:
         xp = _padded(widen(x), padding)
         view = window_view(xp, w.shape[2:], self.stride, self.dilation)
         counts = view.shape[w.ndim :]
@@ -166,7 +167,7 @@ class Convolve(Convolution):
             ops.convolve_weight(conj(x), g, w.shape[2:], *how),
         )
 
-    def onnx(self, g: OnnxBuilder, x: Any, w: Any, padding: Any, groups: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, w: OnnxValue, padding: Sizes, groups: Size) -> Any:
         return onnx_convolution(g, (x, w), padding, self.stride, self.dilation, groups)
 
     def batch(
@@ -177,7 +178,7 @@ class Convolve(Convolution):
         w: Tensor,
         padding: Sizes,
         groups: Size,
-    ) -> Any:
+    ) -> Tensor:
         how = (padding, self.stride, self.dilation)
         if not batched[1]:
             return _unfold_images(ops.convolve(_fold_images(x), w, *how, groups), size)
@@ -201,13 +202,13 @@ class ConvolveInput(Convolution):
         "input, weight, size: sizes, padding: sizes, stride: ints, dilation: ints, groups: size"
     )
 
-    def infer(self, g: Spec, w: Spec, size: Any, padding: Any, groups: Any) -> Spec:
+    def infer(self, g: Spec, w: Spec, size: Any, padding: Any, groups: Size) -> Spec:
         self.check(g, w)
         counts = self.windows(size, w.shape[2:], padding, g.shape)
         _check_output(self.name, g, w, counts)
         return Spec((g.shape[0], w.shape[1] * groups, *size), g.dtype)
 
-    def reference(self, g: Array, w: Array, size: Any, padding: Any, groups: int) -> Array:
+    def reference(self, g: Array, w: Array, size: Sizes, padding: Sizes, groups: int) -> Array:
         nd = len(size)
         kernel, counts = w.shape[2:], g.shape[2:]
         grown = [n + lo + hi for n, lo, hi in zip(size, padding[:nd], padding[nd:], strict=True)]
@@ -235,7 +236,9 @@ class ConvolveInput(Convolution):
             ops.convolve_weight(h, conj(g), w.shape[2:], *how),
         )
 
-    def onnx(self, g: OnnxBuilder, x: Any, w: Any, size: Any, padding: Any, groups: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, x: OnnxValue, w: OnnxValue, size: Sizes, padding: Sizes, groups: Any
+    ) -> Any:
         nd = len(size)
         how: dict[str, Any] = {"strides": self.stride, "dilations": self.dilation}
         how["group"] = onnx_groups(g, groups)
@@ -265,7 +268,7 @@ class ConvolveInput(Convolution):
         extents: Sizes,
         padding: Sizes,
         groups: Size,
-    ) -> Any:
+    ) -> Tensor:
         how = (extents, padding, self.stride, self.dilation)
         if not batched[1]:
             return _unfold_images(ops.convolve_input(_fold_images(g), w, *how, groups), size)
@@ -292,13 +295,13 @@ class ConvolveWeight(Convolution):
         "input, grad, kernel: sizes, padding: sizes, stride: ints, dilation: ints, groups: size"
     )
 
-    def infer(self, x: Spec, g: Spec, kernel: Any, padding: Any, groups: Any) -> Spec:
+    def infer(self, x: Spec, g: Spec, kernel: Any, padding: Any, groups: Size) -> Spec:
         self.check(x, g)
         w = Spec((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
         _check_output(self.name, g, w, self.windows(x.shape[2:], kernel, padding, x.shape))
         return w
 
-    def reference(self, x: Array, g: Array, kernel: Any, padding: Any, groups: int) -> Array:
+    def reference(self, x: Array, g: Array, kernel: Sizes, padding: Sizes, groups: int) -> Array:
         view = window_view(_padded(widen(x), padding), kernel, self.stride, self.dilation)
         wide = widen(g)
         filters = g.shape[1]
@@ -336,7 +339,7 @@ class ConvolveWeight(Convolution):
         kernel: Sizes,
         padding: Sizes,
         groups: Size,
-    ) -> Any:
+    ) -> Tensor:
         x = _fold_channels(_everywhere(x, batched[0], size))
         g = _fold_channels(_everywhere(g, batched[1], size))
         y = ops.convolve_weight(x, g, kernel, padding, self.stride, self.dilation, groups * size)
@@ -367,7 +370,9 @@ _GEOMETRIES: tuple[tuple[Any, ...], ...] = (
 # fmt: on
 
 
-def _output_shape(x: Any, w: Any, padding: Any, stride: Any, dilation: Any) -> tuple[int, ...]:
+def _output_shape(
+    x: Any, w: Any, padding: Sizes, stride: Sizes, dilation: Sizes
+) -> tuple[int, ...]:
     nd = len(x) - 2
     counts = [
         (x[2 + i] + padding[i] + padding[nd + i] - dilation[i] * (w[2 + i] - 1) - 1) // stride[i]
@@ -387,7 +392,7 @@ def _check_output(op: str, g: Spec, w: Spec, counts: tuple[Any, ...]) -> None:
             )
 
 
-def _padded(x: Array, padding: Any) -> Array:
+def _padded(x: Array, padding: Sizes) -> Array:
     """x with trailing dims grown by zeros, or cropped where padding is negative."""
     nd = len(padding) // 2
     pairs = [(0, 0)] * (x.ndim - nd) + list(zip(padding[:nd], padding[nd:], strict=True))

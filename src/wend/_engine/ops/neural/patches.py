@@ -21,15 +21,16 @@ from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import Array, accumulator, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.views.family import Shape
 
 
-def window_count(n: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
+def window_count(n: Size, kernel: Any, stride: Any, dilation: Any) -> Any:
     """How many windows of `kernel` elements, `dilation` apart, fit into n elements."""
     return (n - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def window_view(x: Array, kernel: Any, stride: Any, dilation: Any) -> Array:
+def window_view(x: Array, kernel: Any, stride: Sizes, dilation: Sizes) -> Array:
     """x of (..., *S) as a view of (..., *K, *O): element k of window o, per trailing dim."""
     nd = len(kernel)
     front = x.ndim - nd
@@ -53,7 +54,7 @@ def taps(kernel: Any) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(k) for k in kernel))
 
 
-def tap_slices(tap: Any, counts: Any, stride: Any, dilation: Any) -> tuple[slice, ...]:
+def tap_slices(tap: Any, counts: Any, stride: Sizes, dilation: Sizes) -> tuple[slice, ...]:
     """Where element `tap` of every window lies, per trailing dim."""
     return tuple(
         slice(t * d, t * d + s * (n - 1) + 1 if n else t * d, s)
@@ -98,16 +99,16 @@ class Patches(Primitive):
     signature = "input, kernel: sizes, stride: sizes, dilation: sizes"
     facts = OpFacts(supports=frozenset({"bool", "int", "float", "complex"}))
 
-    def infer(self, x: Spec, kernel: Any, stride: Any, dilation: Any) -> Spec:
+    def infer(self, x: Spec, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Spec:
         front = x.rank - len(kernel)
         counts = check_windows("patches", x.shape[front:], kernel, stride, dilation, x.shape)
         return Spec((*x.shape[:front], *kernel, *counts), x.dtype)
 
-    def reference(self, x: Array, kernel: Any, stride: Any, dilation: Any) -> Array:
+    def reference(self, x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Array:
         return window_view(x, kernel, stride, dilation)
 
     def strides(
-        self, shape: Any, strides: Any, kernel: Any, stride: Any, dilation: Any
+        self, shape: Shape, strides: Sequence[int], kernel: Sizes, stride: Sizes, dilation: Sizes
     ) -> tuple[tuple[Any, ...], Any]:
         """Strides and offset of the result as part of the input."""
         front = len(shape) - len(kernel)
@@ -122,7 +123,9 @@ class Patches(Primitive):
         size = x.shape[len(x.shape) - len(kernel) :]
         return (ops.unpatches(g, size, stride, dilation),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, x: OnnxValue, kernel: Sizes, stride: Sizes, dilation: Sizes
+    ) -> OnnxValue:
         nd = len(kernel)
         front = x.rank - nd
         for i in range(nd):  # each dim becomes two: the element of a window, and the window
@@ -142,7 +145,7 @@ class Patches(Primitive):
         kernel: Sizes,
         stride: Sizes,
         dilation: Sizes,
-    ) -> Any:
+    ) -> Tensor:
         return ops.patches(x, kernel, stride, dilation)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -163,7 +166,7 @@ class Unpatches(Primitive):
     signature = "input, size: sizes, stride: sizes, dilation: sizes"
     facts = OpFacts(supports=frozenset({"int", "float", "complex"}))
 
-    def infer(self, x: Spec, size: Any, stride: Any, dilation: Any) -> Spec:
+    def infer(self, x: Spec, size: Sizes, stride: Sizes, dilation: Sizes) -> Spec:
         nd = len(size)
         kernel, counts = x.shape[x.rank - 2 * nd : x.rank - nd], x.shape[x.rank - nd :]
         fits = check_windows("unpatches", size, kernel, stride, dilation, x.shape)
@@ -175,7 +178,7 @@ class Unpatches(Primitive):
                 )
         return Spec((*x.shape[: x.rank - 2 * nd], *size), x.dtype)
 
-    def reference(self, x: Array, size: Any, stride: Any, dilation: Any) -> Array:
+    def reference(self, x: Array, size: Sizes, stride: Sizes, dilation: Sizes) -> Array:
         nd = len(size)
         front = x.ndim - 2 * nd
         wide = widen(x)
@@ -192,7 +195,9 @@ class Unpatches(Primitive):
         kernel = x.shape[len(x.shape) - 2 * nd : len(x.shape) - nd]
         return (ops.patches(g, kernel, stride, dilation),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, size: Any, stride: Any, dilation: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, x: OnnxValue, size: Sizes, stride: Sizes, dilation: Sizes
+    ) -> OnnxValue:
         # A transposed convolution puts the columns of a window back in place: a filter per element.
         nd = len(size)
         front = x.rank - 2 * nd
@@ -224,7 +229,7 @@ class Unpatches(Primitive):
         extents: Sizes,
         stride: Sizes,
         dilation: Sizes,
-    ) -> Any:
+    ) -> Tensor:
         return ops.unpatches(x, extents, stride, dilation)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import float64, int16, int32, int64
-from wend._engine.core.kinds import Size, Tensor
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import numel, sym_min
@@ -21,6 +21,7 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.neural.patches import tap_slices, taps
 from wend._engine.ops.numeric import Array, accumulator, choose, require, widen
 from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.views.family import Shape
 
 
 class MaxWindows(Primitive):
@@ -38,15 +39,15 @@ class MaxWindows(Primitive):
     result = ("values", "indices")
 
     def infer(
-        self, x: Spec, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
-    ) -> Any:
+        self, x: Spec, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes
+    ) -> tuple[Spec, ...]:
         require("max_pool", self.facts.supports, x.dtype)
         shape = (*x.shape[: x.rank - len(kernel)], *counts)
         return Spec(shape, x.dtype), Spec(shape, int64)
 
     def reference(
-        self, x: Array, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
-    ) -> Any:
+        self, x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes
+    ) -> tuple[np.ndarray, ...]:
         nd = len(kernel)
         front, size = x.shape[: x.ndim - nd], x.shape[x.ndim - nd :]
         wide = widen(x)
@@ -83,7 +84,9 @@ class MaxWindows(Primitive):
             at = choose(better, index, at, at)
         return best.astype(x.dtype, copy=False), at
 
-    def vjp(self, g: Any, y: Any, x: Tensor, *sizes: Any) -> tuple[Any, ...]:
+    def vjp(
+        self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], x: Tensor, *sizes: Any
+    ) -> tuple[Any, ...]:
         nd = len(sizes[0])
         front, size = x.shape[: len(x.shape) - nd], x.shape[len(x.shape) - nd :]
         counts = sizes[4]
@@ -163,12 +166,14 @@ class MaxWindows(Primitive):
             raise g.unsupported("the number of windows follows no rule that ONNX has")
         return {"pads": pads + ends}
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any
+    ) -> tuple[Tensor, ...]:
         values, indices = ops.max_windows(x, *sizes)
         return values, indices
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
-        def sample(shape: Any, *sizes: Any) -> Sample:
+        def sample(shape: Shape, *sizes: Any) -> Sample:
             return Sample(rng.permutation(math.prod(shape)).reshape(shape) / 3.0, *sizes)
 
         yield sample((2, 7), (3,), (2,), (0,), (1,), (3,))

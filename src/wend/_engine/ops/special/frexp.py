@@ -23,16 +23,16 @@ class Frexp(Primitive):
     facts = OpFacts(supports=FLOATING)
     result = ("mantissa", "exponent")
 
-    def infer(self, x: Spec) -> Any:
+    def infer(self, x: Spec) -> tuple[Spec, ...]:
         require(self.name, self.facts.supports, x.dtype)
         return Spec(x.shape, x.dtype), Spec(x.shape, int32)
 
-    def reference(self, x: Array) -> Any:
+    def reference(self, x: Array) -> tuple[np.ndarray, ...]:
         mantissa, exponent = np.frexp(widen(x))
         exponent = np.where(np.isfinite(mantissa), exponent, 0).astype(np.int32)
         return np.asarray(mantissa).astype(x.dtype, copy=False), exponent
 
-    def vjp(self, g: Any, y: Any, x: Tensor) -> tuple[Any, ...]:
+    def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], x: Tensor) -> tuple[Any, ...]:
         return (g[0] / ops.exp2(ops.cast(y[1], x.dtype)),)
 
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:

@@ -15,7 +15,7 @@ from wend._engine.ops.numeric import Array
 from wend._engine.ops.special.family import HostFunction
 
 
-def _none(name: str, operand: Any, g: Any) -> Any:
+def _none(name: str, operand: Any, g: Tensor) -> Any:
     """The gradient of an operand that has none in PyTorch either."""
     if is_number(operand):
         return None
@@ -86,7 +86,7 @@ class Igammac(_IncompleteGamma):
         return _none("igammac", a, g), -g * _gamma_density(a, x)
 
 
-def _gamma_density(a: Any, x: Any) -> Any:
+def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
     return ops.exp(ops.xlogy(a - 1, x) - x - ops.lgamma(a))
 
 

@@ -29,7 +29,7 @@ class Part(Rescaled, abstract=True):
             raise DTypeError(f"{self.name}: is only implemented for tensors with complex dtypes")
         return Spec(x.shape, x.dtype.to_real())
 
-    def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
+    def rescaled(self, dtype: DType, strides: Sequence[int], offset: int) -> Strides:
         return tuple([2 * step for step in strides]), 2 * offset + self.place
 
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
@@ -51,7 +51,7 @@ class Real(Part):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.cast(g, x.dtype),)
 
-    def put(self, x: Tensor, v: Tensor) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Tensor:
         return ops.complex(v, ops.imag(x))
 
 
@@ -66,7 +66,7 @@ class Imag(Part):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.complex(ops.fill_like(g, 0), g),)
 
-    def put(self, x: Tensor, v: Tensor) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Tensor:
         return ops.complex(ops.real(x), v)
 
 
@@ -94,13 +94,13 @@ class ViewAsReal(Rescaled):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.view_as_complex(g),)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return ops.view_as_real(x)
 
-    def put(self, x: Tensor, v: Tensor) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Tensor:
         return ops.complex(ops.select(v, -1, 0), ops.select(v, -1, 1))
 
-    def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
+    def rescaled(self, dtype: DType, strides: Sequence[int], offset: int) -> Strides:
         return (*[2 * step for step in strides], 1), 2 * offset
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -137,13 +137,13 @@ class ViewAsComplex(Rescaled):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.view_as_real(g),)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return ops.view_as_complex(x)
 
-    def put(self, x: Tensor, v: Tensor) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Tensor:
         return ops.cast(ops.view_as_real(v), x.dtype)
 
-    def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
+    def rescaled(self, dtype: DType, strides: Sequence[int], offset: int) -> Strides:
         return tuple([step // 2 for step in strides[:-1]]), offset // 2
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

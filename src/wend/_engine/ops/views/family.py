@@ -17,7 +17,7 @@ from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 ANY_DTYPE = frozenset({"bool", "int", "float", "complex"})
 Shape = tuple[Any, ...]  # extents: ints or SymInts
@@ -45,16 +45,16 @@ class Alias(View):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g,)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         return x
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return ops.alias(x)
 
-    def put(self, x: Tensor, v: Tensor) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Tensor:
         return v
 
-    def strides(self, shape: Any, strides: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int]) -> Strides:
         return tuple(strides), 0
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -68,7 +68,7 @@ class Detach(Alias):
     torch = TorchCall(names=("detach",))
     vjp = NO_GRADIENT
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return ops.detach(x)
 
 
@@ -77,11 +77,11 @@ class Rescaled(Primitive, abstract=True):
 
     facts = OpFacts(view=True, supports=ANY_DTYPE)
 
-    def strides(self, shape: Any, strides: Any) -> Strides | None:
+    def strides(self, shape: Shape, strides: Sequence[int]) -> Strides | None:
         """Follow from the operand's dtype too: see `rescaled`."""
         return None
 
-    def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
+    def rescaled(self, dtype: DType, strides: Sequence[int], offset: int) -> Strides:
         """Strides and offset of the result, in its elements, for an operand of `dtype`."""
         raise NotImplementedError
 
@@ -120,13 +120,13 @@ class Reinterpret(Rescaled):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (None,)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return ops.reinterpret(x, self.dtype)
 
-    def put(self, x: Tensor, v: Tensor) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Tensor:
         return ops.reinterpret(v, x.dtype)
 
-    def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
+    def rescaled(self, dtype: DType, strides: Sequence[int], offset: int) -> Strides:
         itemsize, wanted = dtype.itemsize, self.dtype.itemsize
         if itemsize == wanted:
             return tuple(strides), offset
@@ -159,17 +159,17 @@ class Permutation(View, abstract=True):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.permute(g, inverse_order(self.order(len(x.shape)))),)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         return g.transpose(x, self.order(x.rank))
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         order = self.order(len(x.shape) - 1)
         return ops.permute(x, (0, *(d + 1 for d in order)))
 
-    def put(self, x: Tensor, v: Tensor) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Tensor:
         return ops.permute(v, inverse_order(self.order(len(x.shape))))
 
-    def strides(self, shape: Any, strides: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int]) -> Strides:
         return tuple(strides[d] for d in self.order(len(shape))), 0
 
 

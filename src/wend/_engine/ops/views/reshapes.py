@@ -17,12 +17,13 @@ from wend._engine.base.shapes import (
     normalize_dim,
     normalize_dims,
 )
-from wend._engine.core.kinds import Size, Tensor
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape, Strides, View
 
 
@@ -44,14 +45,14 @@ class Reshaping(View, abstract=True):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, *sizes: Any) -> tuple[Any, ...]:
         return (ops.reshape_to(g, x.shape),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, *sizes: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, *sizes: Any) -> OnnxValue:
         return g.reshape(x, g.out[0].shape)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any) -> Tensor:
         shape = tuple(x.shape)
         return ops.reshape_to(x, (shape[0], *self.target(shape[1:], *sizes)))
 
-    def put(self, x: Tensor, v: Tensor, *sizes: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, *sizes: Any) -> Tensor:
         return ops.reshape_to(v, x.shape)
 
     def strides(self, shape: Any, strides: Any, *sizes: Any) -> Strides | None:
@@ -59,7 +60,7 @@ class Reshaping(View, abstract=True):
         return None if result is None else (result, 0)
 
 
-def _nodes(n: Any, x: Any, *sizes: Any) -> Any:
+def _nodes(n: NodeBuilder, x: Any, *sizes: Any) -> object:
     """The nodes of a reshape: a view, or a copy where the strides of x allow none."""
     return None if x.shape is None else n.laid(x).reshape(n.op.target(x.shape, *sizes)).edge
 
@@ -74,7 +75,7 @@ class Reshape(Reshaping):
     torch = TorchCall(names=("reshape",), grad_name="ViewBackward0")
     grad_nodes = staticmethod(lambda n, x, sizes: _nodes(n, x, sizes))
 
-    def target(self, shape: Shape, sizes: Any) -> Shape:
+    def target(self, shape: Shape, sizes: Sizes) -> Shape:
         return resolve_shape("reshape", shape, tuple(sizes))
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -102,7 +103,7 @@ class ReshapeTo(Reshaping):
     signature = "input, shape: sizes"
     torch = TorchCall(grad_name="ViewBackward0")
 
-    def target(self, shape: Shape, sizes: Any) -> Shape:
+    def target(self, shape: Shape, sizes: Sizes) -> Shape:
         return tuple(sizes)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -148,7 +149,7 @@ class Unflatten(Reshaping):
     dim: int
     torch = TorchCall(names=("unflatten",), grad_name="ViewBackward0")
 
-    def target(self, shape: Shape, sizes: Any) -> Shape:
+    def target(self, shape: Shape, sizes: Sizes) -> Shape:
         dim = normalize_dim(self.dim, len(shape), "unflatten")
         if len(sizes) == 0:
             raise ShapeError("unflatten: sizes must be non-empty")
@@ -174,7 +175,7 @@ class Ravel(Reshaping):
     def target(self, shape: Shape) -> Shape:
         return (numel(shape),)
 
-    def strides(self, shape: Any, strides: Any) -> Strides | None:
+    def strides(self, shape: Shape, strides: Sequence[int]) -> Strides | None:
         # PyTorch's ravel makes a contiguous copy first, even where further strides would do.
         return ((1,), 0) if is_contiguous(shape, strides) else None
 
@@ -198,14 +199,14 @@ class Unsqueeze(Reshaping):
         dim = normalize_dim(self.dim, len(shape) + 1, "unsqueeze")
         return (*shape[:dim], 1, *shape[dim:])
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         dim = normalize_dim(self.dim, x.rank + 1, "unsqueeze")
         return g.with_axes("Unsqueeze", x, (dim,), g.out[0].shape)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return ops.unsqueeze(x, normalize_dim(self.dim, len(x.shape), "unsqueeze") + 1)
 
-    def strides(self, shape: Any, strides: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int]) -> Strides:
         dim = normalize_dim(self.dim, len(shape) + 1, "unsqueeze")
         # The stride of an extent of 1 is free; PyTorch shows the stride that steps over that dim.
         new = shape[dim] * strides[dim] if dim < len(shape) else 1
@@ -235,10 +236,10 @@ class Squeeze(Reshaping):
         asked = normalize_dims(self.dim, rank, "squeeze")
         return [d for d in range(rank) if d not in asked or shape[d] != 1]
 
-    def strides(self, shape: Any, strides: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int]) -> Strides:
         return tuple(strides[d] for d in self.kept(tuple(shape))), 0
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         kept = self.kept(x.shape)
         gone = tuple(d for d in range(x.rank) if d not in kept)
         return g.with_axes("Squeeze", x, gone, g.out[0].shape) if gone else x
@@ -253,7 +254,7 @@ class Squeeze(Reshaping):
         yield Sample(rng.normal(size=(2, 3)))
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, dim: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: NodeOperand, dim: tuple[int, ...] | None) -> object:
         """By whether dims were named."""
         if dim is None:
             return None

@@ -18,7 +18,8 @@ from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.basic import assigned
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.slicing import counted_index, real_dim, replaced, slice_bounds, zeros_of
 from wend._engine.ops.views.strided import (
@@ -29,7 +30,7 @@ from wend._engine.ops.views.strided import (
 )
 
 
-def with_batch(x: Any, is_batched: bool, size: Any) -> Any:
+def with_batch(x: Any, is_batched: bool, size: Size) -> Tensor:
     """x with a batch axis at dim 0, whether x came with the axis or not."""
     return x if is_batched else ops.expand_to(x, (size, *x.shape), (0,))
 
@@ -55,11 +56,11 @@ class PartScatter(Primitive, abstract=True):
         """The part as a view of x."""
         raise NotImplementedError
 
-    def viewed(self, x: Any, *sizes: Any) -> Any:
+    def viewed(self, x: Tensor, *sizes: Any) -> Tensor:
         """The part of a tensor, in ops."""
         raise NotImplementedError
 
-    def again(self, x: Any, src: Any, *sizes: Any) -> Any:
+    def again(self, x: Tensor, src: Any, *sizes: Any) -> Tensor:
         """The same op on new tensors."""
         raise NotImplementedError
 
@@ -81,18 +82,18 @@ class PartScatter(Primitive, abstract=True):
         self.part(x, *sizes)[...] = src
         return x
 
-    def onnx(self, g: OnnxBuilder, x: Any, src: Any, *sizes: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, src: OnnxValue, *sizes: Any) -> OnnxValue:
         flat = g.reshape(x, (numel(x.shape),))
         values = g.reshape(g.cast(src, x.dtype), (numel(src.shape),))
         places = g.reshape(self.onnx_part(g, x, src, *sizes), (numel(src.shape),))
         return g.reshape(g.scatter(flat, places, values, 0), x.shape)
 
-    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, *sizes: Any) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, *sizes: Any) -> OnnxValue:
         """The places in the flat input of the elements of the part, in the part's shape."""
         raise NotImplementedError
 
     @staticmethod
-    def grad_nodes(n: Any, x: Any, src: Any, *how: Any) -> Any:
+    def grad_nodes(n: NodeBuilder, x: object, src: NodeOperand, *how: Any) -> object:
         """A write to a view: the edges of the op in place but the first, or the assigned tensor."""
         if n.op.torch.grad_name == ASSIGNED or src.maker is None:
             return n.node("CopySlices", x, assigned(src))
@@ -109,21 +110,29 @@ class SliceScatter(PartScatter):
     signature = "input, src, dim: int = 0, start: size? = None, end: size? = None, step: size = 1"
     dim: int
 
-    def part_shape(self, shape: Shape, start: Any, end: Any, step: Any) -> Shape:
+    def part_shape(self, shape: Shape, start: Size | None, end: Size | None, step: Size) -> Shape:
         dim = real_dim(self.dim, len(shape), self.name)
         return replaced(shape, dim, slice_bounds(self.name, shape[dim], start, end, step)[2])
 
-    def part(self, x: np.ndarray, start: Any, end: Any, step: Any) -> np.ndarray:
+    def part(self, x: np.ndarray, start: Size | None, end: Size | None, step: Size) -> np.ndarray:
         dim = real_dim(self.dim, x.ndim, self.name)
         return x[(slice(None),) * dim + (slice(start, end, step),)]
 
-    def viewed(self, x: Any, start: Any, end: Any, step: Any) -> Any:
+    def viewed(self, x: Tensor, start: Size | None, end: Size | None, step: Any) -> Tensor:
         return ops.slice(x, self.dim, start, end, step)
 
-    def again(self, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
+    def again(self, x: Tensor, src: Any, start: Any, end: Size | None, step: Size) -> Tensor:
         return ops.slice_scatter(x, src, self.dim, start, end, step)
 
-    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
+    def onnx_part(
+        self,
+        g: OnnxBuilder,
+        x: OnnxValue,
+        src: Any,
+        start: Size | None,
+        end: Size | None,
+        step: Size,
+    ) -> Any:
         dim = real_dim(self.dim, x.rank, self.name)
         first = slice_bounds(self.name, x.shape[dim], start, end, step)[0]
         steps = contiguous_strides(x.shape)
@@ -139,7 +148,7 @@ class SliceScatter(PartScatter):
         start: Size | None,
         end: Size | None,
         step: Size,
-    ) -> Any:
+    ) -> Tensor:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         dim = real_dim(self.dim, len(x.shape) - 1, self.name) + 1
         return ops.slice_scatter(x, src, dim, start, end, step)
@@ -160,7 +169,7 @@ class SelectScatter(PartScatter):
     signature = "input, src, dim: int, index: size"
     dim: int
 
-    def part_shape(self, shape: Shape, index: Any) -> Shape:
+    def part_shape(self, shape: Shape, index: Size) -> Shape:
         dim = real_dim(self.dim, len(shape), self.name)
         counted_index(self.name, index, shape[dim], dim)
         return (*shape[:dim], *shape[dim + 1 :])
@@ -170,13 +179,13 @@ class SelectScatter(PartScatter):
         view: np.ndarray = x[(slice(None),) * dim + (index, ...)]
         return view
 
-    def viewed(self, x: Any, index: Any) -> Any:
+    def viewed(self, x: Tensor, index: Any) -> Tensor:
         return ops.select(x, self.dim, index)
 
-    def again(self, x: Any, src: Any, index: Any) -> Any:
+    def again(self, x: Tensor, src: Any, index: Any) -> Tensor:
         return ops.select_scatter(x, src, self.dim, index)
 
-    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, index: Any) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, index: Size) -> Any:
         dim = real_dim(self.dim, x.rank, self.name)
         steps = contiguous_strides(x.shape)
         offset = counted_index(self.name, index, x.shape[dim], dim) * steps[dim]
@@ -184,7 +193,7 @@ class SelectScatter(PartScatter):
 
     def batch(
         self, batched: Sequence[bool], size: Size, x: Tensor, src: Tensor, index: Size
-    ) -> Any:
+    ) -> Tensor:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         dim = real_dim(self.dim, len(x.shape) - 1, self.name) + 1
         return ops.select_scatter(x, src, dim, index)
@@ -204,7 +213,7 @@ class DiagonalScatter(PartScatter):
     dim1: int
     dim2: int
 
-    def part_shape(self, shape: Shape, offset: Any) -> Shape:
+    def part_shape(self, shape: Shape, offset: Size) -> Shape:
         dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, len(shape))
         count = diagonal_bounds(shape[dim1], shape[dim2], offset)[2]
         return (*(n for d, n in enumerate(shape) if d not in (dim1, dim2)), count)
@@ -216,13 +225,13 @@ class DiagonalScatter(PartScatter):
         strides = (*moved.strides[:-2], moved.strides[-2] + moved.strides[-1])
         return np.lib.stride_tricks.as_strided(moved, (*moved.shape[:-2], count), strides)
 
-    def viewed(self, x: Any, offset: Any) -> Any:
+    def viewed(self, x: Tensor, offset: Any) -> Tensor:
         return ops.diagonal(x, offset, self.dim1, self.dim2)
 
-    def again(self, x: Any, src: Any, offset: Any) -> Any:
+    def again(self, x: Tensor, src: Any, offset: Any) -> Tensor:
         return ops.diagonal_scatter(x, src, offset, self.dim1, self.dim2)
 
-    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, offset: Any) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, offset: Size) -> Any:
         dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, x.rank)
         row, column, _ = diagonal_bounds(x.shape[dim1], x.shape[dim2], offset)
         steps = contiguous_strides(x.shape)
@@ -232,7 +241,7 @@ class DiagonalScatter(PartScatter):
 
     def batch(
         self, batched: Sequence[bool], size: Size, x: Tensor, src: Tensor, offset: Size
-    ) -> Any:
+    ) -> Tensor:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, len(x.shape) - 1)
         return ops.diagonal_scatter(x, src, offset, dim1 + 1, dim2 + 1)
@@ -270,10 +279,10 @@ class StridedScatter(PartScatter):
         self.part(x, *sizes)[...] = src
         return x
 
-    def viewed(self, x: Any, size: Any, stride: Any, offset: Any) -> Any:
+    def viewed(self, x: Tensor, size: Any, stride: Sizes, offset: Any) -> Tensor:
         return ops.as_strided(x, size, stride, offset)
 
-    def again(self, x: Any, src: Any, size: Any, stride: Any, offset: Any) -> Any:
+    def again(self, x: Tensor, src: Any, size: Any, stride: Sizes, offset: Size | None) -> Tensor:
         return ops.strided_scatter(x, src, size, stride, offset)
 
     def onnx_part(
@@ -290,7 +299,7 @@ class StridedScatter(PartScatter):
         extents: Sizes,
         stride: Sizes,
         offset: Size | None,
-    ) -> Any:
+    ) -> Tensor:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         step: Any = 1
         for n in tuple(x.shape)[1:]:

@@ -18,7 +18,7 @@ from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import expr_of, hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape, Strides, View
 
 
@@ -27,7 +27,7 @@ def replaced(shape: Shape, dim: int, extent: Any) -> Shape:
     return (*shape[:dim], extent, *shape[dim + 1 :])
 
 
-def zeros_of(x: Any) -> Any:
+def zeros_of(x: Tensor) -> Tensor:
     """Zeros of x's shape and dtype. Reads only the type of x."""
     return ops.full(x.shape, 0, dtype=x.dtype)
 
@@ -39,7 +39,7 @@ def real_dim(dim: int, rank: int, op: str) -> int:
     return normalize_dim(dim, rank, op)
 
 
-def counted_index(op: str, index: Any, n: Any, dim: int) -> Any:
+def counted_index(op: str, index: Size, n: Size, dim: int) -> Any:
     """An index into an extent n, counted from 0. Raises IndexOutOfRange."""
     if index < 0:
         if index >= -n:
@@ -52,7 +52,9 @@ def counted_index(op: str, index: Any, n: Any, dim: int) -> Any:
 # --- slice, narrow, select ------------------------------------------------------
 
 
-def slice_bounds(op: str, n: Any, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+def slice_bounds(
+    op: str, n: Size, start: Size | None, end: Size | None, step: Size
+) -> tuple[Any, Any, Any]:
     """(first, past the last, number of elements) of start:end:step over an extent n.
 
     As Python's slices: negative bounds count from the end, bounds beyond the extent are cut off.
@@ -73,7 +75,9 @@ def slice_bounds(op: str, n: Any, start: Any, end: Any, step: Any) -> tuple[Any,
     return first, last, (last - first + step - 1) // step
 
 
-def bounds_for_all_sizes(n: Any, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+def bounds_for_all_sizes(
+    n: Size, start: Size | None, end: Size | None, step: Size
+) -> tuple[Any, Any, Any]:
     """The same without a comparison of bounds with the extent, for graphs that hold for all sizes.
 
     Only the signs of bounds are looked at.
@@ -88,14 +92,14 @@ def bounds_for_all_sizes(n: Any, start: Any, end: Any, step: Any) -> tuple[Any, 
     return first, last, count if expr_of(step) == 1 else (count + (step - 1)) // step
 
 
-def _cut(bound: Any, n: Any) -> Any:
+def _cut(bound: Any, n: Size) -> Any:
     """A slice's bound, counted from the start and cut to 0..n, as an expression."""
     if bound < 0:
         return sym_max(n + bound, 0)
     return 0 if expr_of(bound) == 0 else sym_min(bound, n)
 
 
-def _bound(bound: Any, n: Any) -> Any:
+def _bound(bound: Any, n: Size) -> Any:
     """A slice's bound, counted from the start and cut to 0..n."""
     if bound < 0:
         return sym_max(bound + n, 0)
@@ -109,7 +113,7 @@ class Slicing(View, abstract=True):
 
     dim: int
 
-    def bounds(self, n: Any, *sizes: Any) -> tuple[Any, Any, Any, Any]:
+    def bounds(self, n: Size, *sizes: Any) -> tuple[Any, Any, Any, Any]:
         """(first, last, step, number of elements) over an extent n."""
         raise NotImplementedError
 
@@ -130,22 +134,22 @@ class Slicing(View, abstract=True):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, *sizes: Any) -> tuple[Any, ...]:
         return (self.put(zeros_of(x), g, *sizes),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, *sizes: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, *sizes: Any) -> OnnxValue:
         dim = real_dim(self.dim, x.rank, self.name)
         first, last, step, _ = self.bounds(x.shape[dim], *sizes)
         return g.slice(x, dim, first, last, step)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any) -> Tensor:
         dim = real_dim(self.dim, len(x.shape) - 1, self.name) + 1
         first, last, step, _ = self.bounds(x.shape[dim], *sizes)
         return ops.slice(x, dim, first, last, step)
 
-    def put(self, x: Tensor, v: Tensor, *sizes: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, *sizes: Any) -> Tensor:
         dim = real_dim(self.dim, len(x.shape), self.name)
         first, last, step, _ = self.bounds(x.shape[dim], *sizes)
         return ops.slice_scatter(x, v, dim, first, last, step)
 
-    def strides(self, shape: Any, strides: Any, *sizes: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int], *sizes: Any) -> Strides:
         dim = real_dim(self.dim, len(shape), self.name)
         first, _, step, _ = self.bounds(shape[dim], *sizes)
         return replaced(tuple(strides), dim, strides[dim] * step), first * strides[dim]
@@ -161,11 +165,15 @@ class Slice(Slicing):
     signature = "input, dim: int = 0, start: size? = None, end: size? = None, step: size = 1"
     is_slice = True  # explored graphs count the elements without comparisons
 
-    def bounds(self, n: Any, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any, Any]:
+    def bounds(
+        self, n: Size, start: Size | None, end: Size | None, step: Size
+    ) -> tuple[Any, Any, Any, Any]:
         first, last, count = slice_bounds("slice", n, start, end, step)
         return first, last, step, count
 
-    def onnx(self, g: OnnxBuilder, x: Any, start: Any, end: Any, step: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, x: OnnxValue, start: Size | None, end: Size | None, step: Size
+    ) -> OnnxValue:
         return g.slice(x, real_dim(self.dim, x.rank, self.name), start, end, step)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -230,7 +238,7 @@ class Select(View):
     dim: int
     torch = TorchCall(names=("select",))
 
-    def infer(self, x: Spec, index: Any) -> Spec:
+    def infer(self, x: Spec, index: Size) -> Spec:
         dim = real_dim(self.dim, len(x.shape), "select")
         counted_index("select", index, x.shape[dim], dim)
         return Spec((*x.shape[:dim], *x.shape[dim + 1 :]), x.dtype)
@@ -243,20 +251,20 @@ class Select(View):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Size) -> tuple[Any, ...]:
         return (ops.select_scatter(zeros_of(x), g, self.dim, index),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, index: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: Size) -> OnnxValue:
         return g.node("Gather", x, g.size(index), axis=real_dim(self.dim, x.rank, "select"))
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Size) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Size) -> Tensor:
         return ops.select(x, real_dim(self.dim, len(x.shape) - 1, "select") + 1, index)
 
-    def put(self, x: Tensor, v: Tensor, index: Size) -> Any:
+    def put(self, x: Tensor, v: Tensor, index: Size) -> Tensor:
         return ops.select_scatter(x, v, self.dim, index)
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
         """Rows are not chosen from."""
         return real_dim(self.dim, ranks[0], "select") != 0
 
-    def strides(self, shape: Any, strides: Any, index: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int], index: Size) -> Strides:
         dim = real_dim(self.dim, len(shape), "select")
         offset = counted_index("select", index, shape[dim], dim) * strides[dim]
         return (*strides[:dim], *strides[dim + 1 :]), offset
@@ -282,7 +290,7 @@ class Expand(View):
     signature = "input, size: sizes"
     torch = TorchCall(functions=("broadcast_to",), methods=("expand", "broadcast_to"))
 
-    def infer(self, x: Spec, size: Any) -> Spec:
+    def infer(self, x: Spec, size: Sizes) -> Spec:
         return Spec(self.target(x.shape, tuple(size)), x.dtype)
 
     def target(self, shape: Shape, size: Shape) -> Shape:
@@ -318,22 +326,22 @@ class Expand(View):
             f"tensor sizes {hints(shape)}"
         )
 
-    def reference(self, x: np.ndarray, size: Any) -> np.ndarray:
+    def reference(self, x: np.ndarray, size: Sizes) -> np.ndarray:
         return np.broadcast_to(x, self.target(x.shape, tuple(size)))
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (sum_to_shape(g, x.shape),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, size: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, size: Sizes) -> OnnxValue:
         # By the sizes as given: an extent of x that equals its size may be 1 at another time.
         lead = len(size) - x.rank
         return g.expand(x, [x.shape[i - lead] if n == -1 else n for i, n in enumerate(size)])
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, sizes: Sizes) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, sizes: Sizes) -> Tensor:
         target = self.target(tuple(x.shape)[1:], tuple(sizes))
         return _expanded_batch(x, target, broadcast_axes(tuple(x.shape)[1:], target))
 
-    def put(self, x: Tensor, v: Tensor, size: Sizes) -> Any:
+    def put(self, x: Tensor, v: Tensor, size: Sizes) -> Tensor:
         count = numel(v.shape)
         if count == 0:
             return ops.clone(x)
@@ -348,7 +356,7 @@ class Expand(View):
         first = ops.argmax(ops.cast(changed, uint8), 0, True)
         return ops.reshape(ops.gather(v, 0, first), tuple(x.shape))
 
-    def strides(self, shape: Any, strides: Any, size: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int], size: Sizes) -> Strides:
         return expanded_strides(shape, strides, self.target(tuple(shape), tuple(size))), 0
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -361,12 +369,12 @@ class Expand(View):
         yield Sample(rng.normal(size=(1, 1)), (1, 5, 1))
 
 
-def has_changed(old: Any, new: Any) -> Any:
+def has_changed(old: Tensor, new: Tensor) -> Tensor:
     """Where elements differ; NaN is the same as NaN."""
     return ops.logical_and(ops.ne(old, new), ops.logical_or(ops.eq(old, old), ops.eq(new, new)))
 
 
-def expanded_strides(shape: Any, strides: Any, target: Any) -> tuple[int, ...]:
+def expanded_strides(shape: Shape, strides: Sequence[int], target: Any) -> tuple[int, ...]:
     """Strides of a tensor expanded to `target`: 0 where elements are repeated."""
     lead = len(target) - len(shape)
     result = [0 if n != m else s for n, m, s in zip(shape, target[lead:], strides, strict=True)]
@@ -383,7 +391,7 @@ def broadcast_axes(shape: Shape, target: Shape) -> tuple[int, ...]:
     return (*range(lead), *(lead + i for i, n in enumerate(shape) if n != target[lead + i]))
 
 
-def sum_to_shape(g: Any, shape: Any) -> Any:
+def sum_to_shape(g: Tensor, shape: Shape) -> Tensor:
     """g, of a shape that `shape` broadcasts to, with the broadcast dims summed out."""
     axes = broadcast_axes(tuple(shape), tuple(g.shape))
     return ops.sum_to(g, shape, axes) if axes else g
@@ -400,25 +408,25 @@ class ExpandTo(View):
     axes: tuple[int, ...]
     torch = TorchCall(grad_name="ExpandBackward0")
 
-    def infer(self, x: Spec, size: Any) -> Spec:
+    def infer(self, x: Spec, size: Sizes) -> Spec:
         return Spec(tuple(size), x.dtype)
 
-    def reference(self, x: np.ndarray, size: Any) -> np.ndarray:
+    def reference(self, x: np.ndarray, size: Sizes) -> np.ndarray:
         return np.broadcast_to(x, tuple(size))
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (ops.sum_to(g, x.shape, self.axes),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, size: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, size: Sizes) -> OnnxValue:
         return g.expand(x, g.out[0].shape)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, sizes: Sizes) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, sizes: Sizes) -> Tensor:
         return _expanded_batch(x, tuple(sizes), self.axes)
 
-    def put(self, x: Tensor, v: Tensor, size: Sizes) -> Any:
+    def put(self, x: Tensor, v: Tensor, size: Sizes) -> Tensor:
         return Expand.of(("T", ("S", len(size)))).put(x, v, size)
 
-    def strides(self, shape: Any, strides: Any, size: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int], size: Sizes) -> Strides:
         return expanded_strides(shape, strides, tuple(size)), 0
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -428,7 +436,7 @@ class ExpandTo(View):
         yield Sample(rng.normal(size=(2, 3)), (2, 3), ())
 
 
-def _expanded_batch(x: Any, target: Shape, axes: tuple[int, ...]) -> Any:
+def _expanded_batch(x: Tensor, target: Shape, axes: tuple[int, ...]) -> Tensor:
     """A batch of tensors, each repeated along `axes` of `target`."""
     rows = tuple(x.shape)
     lead = len(target) - (len(rows) - 1)

@@ -15,7 +15,7 @@ from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape, Strides, View
 from wend._engine.ops.views.slicing import has_changed, replaced, zeros_of
 
@@ -31,7 +31,7 @@ class Diagonal(View):
     dim2: int
     torch = TorchCall(names=("diagonal",))
 
-    def infer(self, x: Spec, offset: Any) -> Spec:
+    def infer(self, x: Spec, offset: Size) -> Spec:
         dim1, dim2 = self.dims(len(x.shape))
         _, _, count = diagonal_bounds(x.shape[dim1], x.shape[dim2], offset)
         rest = tuple(n for d, n in enumerate(x.shape) if d not in (dim1, dim2))
@@ -47,7 +47,7 @@ class Diagonal(View):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, offset: Size) -> tuple[Any, ...]:
         return (self.put(zeros_of(x), g, offset),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, offset: Size) -> OnnxValue:
         dim1, dim2 = self.dims(x.rank)
         rest = tuple(d for d in range(x.rank) if d not in (dim1, dim2))
         rows, columns = x.shape[dim1], x.shape[dim2]
@@ -57,14 +57,14 @@ class Diagonal(View):
         start = row * columns + column
         return g.slice(flat, len(rest), start, start + count * (columns + 1), columns + 1)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, offset: Size) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, offset: Size) -> Tensor:
         dim1, dim2 = self.dims(len(x.shape) - 1)
         return ops.diagonal(x, offset, dim1 + 1, dim2 + 1)
 
-    def put(self, x: Tensor, v: Tensor, offset: Size) -> Any:
+    def put(self, x: Tensor, v: Tensor, offset: Size) -> Tensor:
         return ops.diagonal_scatter(x, v, offset, self.dim1, self.dim2)
 
-    def strides(self, shape: Any, strides: Any, offset: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int], offset: Size) -> Strides:
         dim1, dim2 = self.dims(len(shape))
         row, column, count = diagonal_bounds(shape[dim1], shape[dim2], offset)
         rest = tuple(s for d, s in enumerate(strides) if d not in (dim1, dim2))
@@ -90,7 +90,7 @@ def diagonal_dims(op: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
     return a, b
 
 
-def diagonal_bounds(rows: Any, columns: Any, offset: Any) -> tuple[Any, Any, Any]:
+def diagonal_bounds(rows: Any, columns: Any, offset: Size) -> tuple[Any, Any, Any]:
     """(first row, first column, number of elements) of a diagonal. Extents may be symbolic."""
     if offset >= 0:
         return 0, offset, sym_max(sym_min(rows, columns - offset), 0)
@@ -108,7 +108,7 @@ class Unfold(View):
     dimension: int
     torch = TorchCall(methods=("unfold",))
 
-    def infer(self, x: Spec, size: Any, step: Any) -> Spec:
+    def infer(self, x: Spec, size: Size, step: Size) -> Spec:
         shape = tuple(x.shape) or (1,)
         dim = normalize_dim(self.dimension, len(shape), "unfold")
         windows = self.windows(shape[dim], size, step)
@@ -116,7 +116,7 @@ class Unfold(View):
             return Spec((size,), x.dtype)
         return Spec((*replaced(shape, dim, windows), size), x.dtype)
 
-    def windows(self, n: Any, size: Any, step: Any) -> Any:
+    def windows(self, n: Any, size: Size, step: Size) -> Any:
         """The number of windows over an extent n. Raises ShapeError."""
         if size < 0:
             raise ShapeError(f"unfold: size is {size} but must be >= 0")
@@ -143,7 +143,7 @@ class Unfold(View):
         dim, index, flat = self.flattened(x, g, size, step)
         return (ops.index_add(zeros_of(x), dim, index, flat),)
 
-    def flattened(self, x: Any, v: Any, size: Any, step: Any) -> tuple[int, Any, Any]:
+    def flattened(self, x: Tensor, v: Tensor, size: Any, step: Any) -> tuple[int, Any, Any]:
         """(dim, the place in x of each element of the windows, v with the windows in that dim)."""
         dim = normalize_dim(self.dimension, len(x.shape), "unfold")
         count = self.windows(x.shape[dim], size, step)
@@ -152,7 +152,7 @@ class Unfold(View):
         index = ops.reshape_to(starts + places, (count * size,))
         return dim, index, ops.flatten(ops.movedim(v, -1, dim + 1), dim, dim + 1)
 
-    def onnx(self, g: OnnxBuilder, x: Any, size: Any, step: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, size: Size, step: Size) -> OnnxValue:
         if not x.shape:
             return g.slice(g.reshape(x, (1,)), 0, 0, size, 1)
         dim = normalize_dim(self.dimension, x.rank, "unfold")
@@ -162,13 +162,15 @@ class Unfold(View):
         order = (*(d for d in range(x.rank + 1) if d != dim + 1), dim + 1)
         return g.transpose(y, order)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, width: Size, step: Size) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, width: Size, step: Size
+    ) -> Tensor:
         rank = len(x.shape) - 1
         if rank == 0:
             return ops.slice(ops.unsqueeze(x, 1), 1, 0, width)
         return ops.unfold(x, normalize_dim(self.dimension, rank, "unfold") + 1, width, step)
 
-    def put(self, x: Tensor, v: Tensor, size: Size, step: Size) -> Any:
+    def put(self, x: Tensor, v: Tensor, size: Size, step: Size) -> Tensor:
         if not len(x.shape):
             return v if size == 0 else ops.reshape_to(v, ())
         dim, index, flat = self.flattened(x, v, size, step)
@@ -176,7 +178,7 @@ class Unfold(View):
             return put_changed(x, dim, index, flat)
         return ops.index_copy(x, dim, index, flat)
 
-    def strides(self, shape: Any, strides: Any, size: Any, step: Any) -> Strides:
+    def strides(self, shape: Shape, strides: Sequence[int], size: Size, step: Size) -> Strides:
         if not shape:
             return (1,), 0
         dim = normalize_dim(self.dimension, len(shape), "unfold")
@@ -191,7 +193,7 @@ class Unfold(View):
         yield Sample(rng.normal(size=()), 0, 1, 1)
 
 
-def put_changed(x: Any, dim: int, index: Any, v: Any) -> Any:
+def put_changed(x: Tensor, dim: int, index: Any, v: Tensor) -> Tensor:
     """x, with the elements `index` along a dim replaced by elements of v that differ.
 
     Among places that show the same element, a changed place gives the element's value now.
@@ -205,7 +207,7 @@ def put_changed(x: Any, dim: int, index: Any, v: Any) -> Any:
     return ops.narrow(ops.scatter(ops.cat([x, spare], dim), dim, places, v), dim, 0, n)
 
 
-def arange(count: Any) -> Any:
+def arange(count: Any) -> Tensor:
     """0, 1, ... count - 1 as int64; count may be symbolic."""
     return ops.arange(0, count, 1, count, dtype=int64)
 
@@ -223,7 +225,9 @@ class AsStrided(View):
         check_strided("as_strided", x.shape, size, stride, 0 if offset is None else offset)
         return Spec(tuple(size), x.dtype)
 
-    def reference(self, x: np.ndarray, size: Any, stride: Any, offset: Any) -> np.ndarray:
+    def reference(
+        self, x: np.ndarray, size: Sizes, stride: Sizes, offset: Size | None
+    ) -> np.ndarray:
         flat = np.ascontiguousarray(x).reshape(-1)
         return np.asarray(flat[strided_places(size, stride, offset or 0)])
 
@@ -235,7 +239,9 @@ class AsStrided(View):
         flat = ops.index_add(flat, 0, ops.ravel(index), ops.ravel(g))
         return (ops.reshape_to(flat, x.shape),)
 
-    def onnx(self, g: OnnxBuilder, x: Any, size: Any, stride: Any, offset: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, x: OnnxValue, size: Sizes, stride: Sizes, offset: Size | None
+    ) -> OnnxValue:
         flat = g.reshape(x, (numel(x.shape),))
         return g.node("Gather", flat, onnx_places(g, size, stride, offset or 0), axis=0)
 
@@ -247,7 +253,7 @@ class AsStrided(View):
         extents: Sizes,
         stride: Sizes,
         offset: Size | None,
-    ) -> Any:
+    ) -> Tensor:
         rows = tuple(x.shape)
         step = numel(rows[1:])
         return ops.as_strided(x, (rows[0], *extents), (step, *stride), offset)
@@ -270,7 +276,9 @@ class AsStrided(View):
                 last = last + (extent - 1) * step
         return False
 
-    def strides(self, shape: Any, strides: Any, size: Any, stride: Any, offset: Any) -> Strides:
+    def strides(
+        self, shape: Shape, strides: Sequence[int], size: Sizes, stride: Sizes, offset: Size | None
+    ) -> Strides:
         return tuple(stride), 0 if offset is None else offset
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -281,7 +289,7 @@ class AsStrided(View):
         yield Sample(rng.normal(size=(2,)), (), (), 1)
 
 
-def check_strided(op: str, shape: Shape, size: Shape, stride: Shape, offset: Any) -> None:
+def check_strided(op: str, shape: Shape, size: Shape, stride: Shape, offset: Size) -> None:
     """Raise ShapeError unless every element of a strided view lies within the memory."""
     if len(size) != len(stride):
         raise ShapeError(

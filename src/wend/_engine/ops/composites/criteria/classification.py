@@ -24,6 +24,7 @@ from wend._engine.ops.composites.criteria.losses import (
 )
 from wend._engine.ops.composites.layers.softmax import log_softmax_of
 from wend._engine.ops.elementwise.family import V
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 
 Samples = Iterator[Sample]
 
@@ -107,11 +108,13 @@ class _Picked:
         return ops.where(self.ignored, 0, losses)
 
 
-def _nll_nodes(n: Any, x: Any, values: Any) -> Any:
+def _nll_nodes(n: NodeBuilder, x: NodeOperand, values: Any) -> object:
     return (n.NllLoss2D if x.rank == 4 else n.NllLoss)(values)
 
 
-def _cross_entropy_nodes(n: Any, x: Any, target: Any, reduction: str, smoothing: float) -> Any:
+def _cross_entropy_nodes(
+    n: NodeBuilder, x: NodeOperand, target: NodeOperand, reduction: str, smoothing: float
+) -> object:
     values = n.LogSoftmax(x)
     if target.rank == x.rank:
         losses = n.Mul(values, target)

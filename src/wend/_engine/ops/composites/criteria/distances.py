@@ -11,6 +11,7 @@ from wend._engine.core.kinds import Attr, Dims, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._engine.ops.elementwise.family import V, promoted
+from wend._engine.ops.gradient_nodes import NodeBuilder
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})
@@ -40,7 +41,7 @@ def _pair_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(1, 4)))
 
 
-def _similarity_nodes(n: Any, *params: Any) -> Any:
+def _similarity_nodes(n: NodeBuilder, *params: Any) -> object:
     return n.Sum1(n.Mul(*[n.Div(x, n.Clone(n.LinalgVectorNorm(x))) for x in params[:2]]))
 
 

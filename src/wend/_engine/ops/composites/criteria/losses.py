@@ -19,6 +19,7 @@ from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import widened
 from wend._engine.ops.elementwise.family import FLOATING, V, is_number, promoted
+from wend._engine.ops.gradient_nodes import NodeBuilder
 from wend._engine.ops.numeric import require
 
 Samples = Iterator[Sample]
@@ -93,7 +94,7 @@ def loss(
             real = out.is_complex and not y.dtype.is_complex  # as |z| is
             return y if kept or real else ops.cast(y, out)
 
-        def grad_nodes(n: Any, *arguments: Any) -> Any:
+        def grad_nodes(n: NodeBuilder, *arguments: Any) -> object:
             call = dict(zip(names, arguments, strict=True))
             if "reduce" in call:
                 legacy = (call.pop("size_average"), call.pop("reduce"), call["reduction"])
@@ -381,7 +382,7 @@ def soft_margin_loss(input: V, target: V, reduction: str) -> V:
     return reduced("soft_margin_loss", ops.logaddexp(-target * input, 0.0), reduction)
 
 
-def _multilabel_nodes(n: Any, input: Any, target: Any, reduction: str) -> Any:
+def _multilabel_nodes(n: NodeBuilder, input: object, target: object, reduction: str) -> object:
     right, wrong = n.LogSigmoid(input), n.LogSigmoid(n.Neg(input))
     losses = n.Neg(n.Add(n.Mul(target, right), n.Mul(None, wrong)))
     return reduced_node(n, n.Div(n.Sum1(losses), None), reduction)

@@ -12,6 +12,7 @@ from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.criteria.losses import LEGACY, loss, pairs, reduced, reduced_node
 from wend._engine.ops.elementwise.family import V
+from wend._engine.ops.gradient_nodes import NodeBuilder
 
 Samples = Iterator[Sample]
 
@@ -58,7 +59,7 @@ def margin_ranking_loss(input1: V, input2: V, target: V, margin: V, reduction: s
     return reduced("margin_ranking_loss", y, reduction)
 
 
-def _embedding_nodes(n: Any, x: Any, y: Any, reduction: str) -> Any:
+def _embedding_nodes(n: NodeBuilder, x: object, y: object, reduction: str) -> object:
     squares = n.Mul(*[n.Add1(n.Sum1(n.Mul(v, v))) for v in (x, y)])
     cosine = n.Div(n.Sum1(n.Mul(x, y)), n.Sqrt(squares))
     near, far = n.Sub(None, cosine), n.ClampMin(n.Sub1(cosine))
@@ -97,7 +98,9 @@ def cosine_embedding_loss(input1: V, input2: V, target: V, margin: V, reduction:
     return reduced("cosine_embedding_loss", alike + unlike, reduction)
 
 
-def _triplet_nodes(n: Any, x: Any, near: Any, far: Any, swap: bool, reduction: str) -> Any:
+def _triplet_nodes(
+    n: NodeBuilder, x: Any, near: Any, far: Any, swap: bool, reduction: str
+) -> object:
     def distance(a: Any, b: Any) -> Any:
         return n.Norm1(n.Add1(n.Sub(a, b)))
 

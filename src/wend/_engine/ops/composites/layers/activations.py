@@ -17,13 +17,13 @@ from wend._engine.base.errors import (
     ValueRefused,
 )
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.kinds import Tensor
-from wend._engine.core.primitive import Sample, composite, ops
+from wend._engine.core.kinds import Scalar, Tensor
+from wend._engine.core.primitive import Primitive, Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import widened
 from wend._engine.ops.elementwise.family import V
 from wend._engine.ops.numeric import accumulator, require
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})
@@ -84,7 +84,7 @@ def _onnx(node: str, *names: str, **fixed: float) -> Any:
     names: the node's attributes, from the numbers of the call     fixed: further attributes
     """
 
-    def rule(self: Any, g: Any, x: Any, *numbers: Any) -> Any:
+    def rule(self: Primitive, g: Any, x: Any, *numbers: Any) -> Any:
         wide = accumulator(x.dtype)
         if wide.category < FLOAT or not g.runs(node, wide):
             return NotImplemented
@@ -102,14 +102,16 @@ def _onnx_gelu(self: Any, g: OnnxBuilder, x: Any) -> Any:
     return g.cast(g.node("Gelu", g.cast(x, float32), approximate="tanh"), x.dtype)
 
 
-def _onnx_softplus(self: Any, g: OnnxBuilder, x: Any, beta: Any, threshold: Any) -> Any:
+def _onnx_softplus(
+    self: Primitive, g: OnnxBuilder, x: OnnxValue, beta: Scalar, threshold: Scalar
+) -> Any:
     # Beyond 20, where y is x, float32 cannot tell x from log(1 + exp(x)).
     if (beta, threshold) != (1, 20) or accumulator(x.dtype) is not float32:
         return NotImplemented
     return g.cast(g.node("Softplus", g.cast(x, float32)), x.dtype)
 
 
-def _onnx_logsigmoid(self: Any, g: OnnxBuilder, x: Any) -> Any:
+def _onnx_logsigmoid(self: Primitive, g: OnnxBuilder, x: OnnxValue) -> Any:
     if accumulator(x.dtype) is not float32:
         return NotImplemented
     turned = g.node("Neg", g.cast(x, float32))

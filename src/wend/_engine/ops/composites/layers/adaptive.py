@@ -13,19 +13,21 @@ import numpy as np
 
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ArgumentError, ShapeError
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.ops.composites.layers.conv import as_batch
 from wend._engine.ops.composites.layers.pool import pool_nodes
 from wend._engine.ops.composites.reduce import widened
+from wend._engine.ops.gradient_nodes import NodeBuilder
 from wend._engine.ops.numeric import FLOATING, accumulator, require
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
 class Bins:
     """The windows along a dim: indices (out, longest), which of these count, and how many."""
 
-    def __init__(self, n: Any, out: Any) -> None:
+    def __init__(self, n: Any, out: Tensor) -> None:
         self.out = out
         self.longest = (n + out - 1) // out + 1
         i = ops.arange(0, out, 1, out, dtype=int64)
@@ -39,7 +41,7 @@ class Bins:
         # Elements outside are masked; the index must only be valid.
         self.indices = ops.minimum(indices, n - 1)
 
-    def gather(self, x: Any, dim: int) -> Any:
+    def gather(self, x: Tensor, dim: int) -> Tensor:
         """x with dim replaced by two dims: which window, which element of the window."""
         flat = ops.reshape(self.indices, (self.out * self.longest,))
         shape = (*x.shape[:dim], self.out, self.longest, *x.shape[dim + 1 :])
@@ -79,7 +81,7 @@ def _require_content(op: str, x: Any) -> None:
             )
 
 
-def adaptive_average(x: Any, out: tuple[Any, ...]) -> Any:
+def adaptive_average(x: Tensor, out: tuple[Any, ...]) -> Tensor:
     """The mean of each window; x: (N, C, *S), out: number of windows per spatial dim."""
     nd = len(out)
     if all(isinstance(n, int) and n == 1 for n in out):
@@ -97,7 +99,7 @@ def adaptive_average(x: Any, out: tuple[Any, ...]) -> Any:
     return ops.clone(y) if y is x else ops.cast(y, x.dtype)
 
 
-def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Any:
+def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Tensor:
     require(op, FLOATING, x.dtype)
     x, batched = as_batch(op, x, nd, refusal=_refusal(x, output_size, nd))
     _require_content(op, x)
@@ -165,13 +167,13 @@ _OVER = """
     """
 
 
-def _average_nodes(n: Any, nd: int, x: Any, size: Any) -> Any:
+def _average_nodes(n: NodeBuilder, nd: int, x: object, size: Size) -> object:
     if any(k != 1 for k in (size if isinstance(size, tuple) else (size,))):
         return pool_nodes(n, nd, "AdaptiveAvgPool{}D", x)
     return n.Squeeze1(n.Mean1(n.Unsqueeze(x))) if nd == 1 else n.Mean1(x)
 
 
-def _onnx_average(self: Any, g: OnnxBuilder, x: Any) -> Any:
+def _onnx_average(self: Any, g: OnnxBuilder, x: OnnxValue) -> Any:
     nd, size = int(self.name[-2]), self.output_size
     if any(n != 1 for n in (size if isinstance(size, tuple) else (size,))):
         return NotImplemented
@@ -183,7 +185,7 @@ def _define(nd: int) -> None:
     """Make the adaptive pooling functions over nd dims."""
     average, greatest = f"adaptive_avg_pool{nd}d", f"adaptive_max_pool{nd}d"
 
-    def mean_body(input: Any, output_size: Any) -> Any:
+    def mean_body(input: Any, output_size: Any) -> Tensor:
         return _adaptive_average(average, nd, input, output_size)
 
     def max_body(input: Any, output_size: Any) -> Any:

@@ -15,6 +15,7 @@ from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, expr_of, hints
 from wend._engine.ops.composites.products.product_nodes import laid_matmul
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import FLOATING, accumulator
 from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.sugar import sugar
@@ -40,7 +41,7 @@ def _check(query: Any, key: Any, value: Any) -> None:
         )
 
 
-def _repeated(x: Any, heads: Any) -> Any:
+def _repeated(x: Tensor, heads: Any) -> Tensor:
     """Each head of x (..., H, L, E) repeated, up to `heads` heads."""
     own = x.shape[-3]
     if own == heads:
@@ -56,7 +57,7 @@ def _repeated(x: Any, heads: Any) -> Any:
     return ops.reshape(x, (*front, heads, *x.shape[-2:]))
 
 
-def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
+def _expanded(x: Tensor, front: tuple[Any, ...]) -> Tensor:
     own = x.shape[:-2]
     if len(own) == len(front) and all(a == b for a, b in zip(own, front, strict=True)):
         return x
@@ -79,9 +80,9 @@ def _samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def _composed(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     mask: Any,
     is_causal: bool,
     scale: Any,
@@ -106,7 +107,16 @@ def _composed(
     return ops.attend_dropout(q, k, v, mask, scale, *dropout, is_causal=is_causal)[0]
 
 
-def _nodes(n: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, _: Any, shared: bool) -> Any:
+def _nodes(
+    n: NodeBuilder,
+    q: NodeOperand,
+    k: NodeOperand,
+    v: NodeOperand,
+    mask: NodeOperand | None,
+    causal: bool,
+    _: Scalar | None,
+    shared: bool,
+) -> object:
     if shared:
         return None
     if q.rank == 4 and (mask is None or not mask.active):
@@ -198,7 +208,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Tensor:
     """`attention` whose dropout mask is drawn from the current random state. See attention."""
     if dropout_p == 0.0:
         return ops.attention(

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.kinds import Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.neural.conv import onnx_convolution
 from wend._engine.ops.numeric import NUMERIC, require
 from wend._engine.ops.onnx_builder import OnnxBuilder
@@ -32,7 +34,7 @@ def per_dim(op: str, name: str, argument: Any, nd: int) -> tuple[Any, ...]:
 
 
 def as_batch(
-    op: str, x: Any, nd: int, channels: bool = True, refusal: type[Exception] = ShapeError
+    op: str, x: Tensor, nd: int, channels: bool = True, refusal: type[Exception] = ShapeError
 ) -> tuple[Any, bool]:
     """(x with a batch dim, whether x had a batch dim). Raises `refusal` for any other rank."""
     rank = nd + channels
@@ -64,7 +66,7 @@ def _check(op: str, x: Any, weight: Any, bias: Any, filters: Any, nd: int) -> No
         )
 
 
-def _check_steps(op: str, stride: Any, dilation: Any) -> None:
+def _check_steps(op: str, stride: Sizes, dilation: Sizes) -> None:
     if any(n <= 0 for n in stride):
         raise ShapeError(f"{op}: non-positive stride is not supported: {stride}")
     if any(n <= 0 for n in dilation):
@@ -99,13 +101,13 @@ def _padding(op: str, padding: Any, kernel: Any, stride: Any, dilation: Any) -> 
     return entries * 2
 
 
-def _finish(y: Any, bias: Any, nd: int, batched: bool) -> Any:
+def _finish(y: Tensor, bias: Tensor, nd: int, batched: bool) -> Tensor:
     if bias is not None:
         y = ops.add(y, ops.reshape(bias, (bias.shape[0], *(1,) * nd)))
     return y if batched else ops.squeeze(y, 0)
 
 
-def _convolution(op: str, nd: int, x: Any, weight: Any, bias: Any, *how: Any) -> Any:
+def _convolution(op: str, nd: int, x: Tensor, weight: Tensor, bias: Any, *how: Any) -> Tensor:
     stride, padding, dilation, groups = how
     x, batched = as_batch(op, x, nd)
     _check(op, x, weight, bias, weight.shape[0], nd)
@@ -125,7 +127,7 @@ def _convolution(op: str, nd: int, x: Any, weight: Any, bias: Any, *how: Any) ->
     return _finish(y, bias, nd, batched)
 
 
-def _check_extents(op: str, x: Any, weight: Any, ends: Any, dilation: Any) -> None:
+def _check_extents(op: str, x: Any, weight: Any, ends: Any, dilation: Sizes) -> None:
     nd = len(dilation)
     padded = [n + lo + hi for n, lo, hi in zip(x.shape[2:], ends[:nd], ends[nd:], strict=True)]
     for n, k, d in zip(padded, weight.shape[2:], dilation, strict=True):
@@ -138,7 +140,7 @@ def _check_extents(op: str, x: Any, weight: Any, ends: Any, dilation: Any) -> No
             )
 
 
-def _transposed(op: str, nd: int, x: Any, weight: Any, bias: Any, *how: Any) -> Any:
+def _transposed(op: str, nd: int, x: Tensor, weight: Tensor, bias: Any, *how: Any) -> Tensor:
     stride, padding, output_padding, groups, dilation = how
     x, batched = as_batch(op, x, nd)
     _check(op, x, weight, bias, weight.shape[1] * groups if len(weight.shape) > 1 else 0, nd)
@@ -175,7 +177,7 @@ def _transposed(op: str, nd: int, x: Any, weight: Any, bias: Any, *how: Any) -> 
     return _finish(y, bias, nd, batched)
 
 
-def _nodes(n: Any, nd: int, x: Any, weight: Any, bias: Any) -> Any:
+def _nodes(n: NodeBuilder, nd: int, x: NodeOperand, weight: object, bias: object) -> object:
     if x.rank > nd + 1:
         return n.Convolution(x, weight, bias)
     return n.Squeeze1(n.Convolution(n.Unsqueeze(x), weight, bias))
@@ -186,10 +188,10 @@ def _define(nd: int) -> None:
     space = ("L", "HW", "DHW")[nd - 1]
     forward, backward = f"conv{nd}d", f"conv_transpose{nd}d"
 
-    def conv(input: Any, weight: Any, bias: Any, *how: Any) -> Any:
+    def conv(input: Any, weight: Any, bias: Any, *how: Any) -> Tensor:
         return _convolution(forward, nd, input, weight, bias, *how)
 
-    def conv_transpose(input: Any, weight: Any, bias: Any, *how: Any) -> Any:
+    def conv_transpose(input: Any, weight: Any, bias: Any, *how: Any) -> Tensor:
         return _transposed(backward, nd, input, weight, bias, *how)
 
     dims = ", ".join(space)

@@ -9,13 +9,14 @@ import numpy as np
 
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.ops.composites.layers.conv import as_batch, per_dim
 from wend._engine.ops.numeric import FLOATING
 
 
-def _starts(samples: Any, n: Any, window: Any, count: Any) -> Any:
+def _starts(samples: Tensor, n: Size, window: Any, count: Size) -> Tensor:
     """(N, C, count): where the windows along a dim begin; samples: (N, C), uniform in [0, 1).
 
     The last window ends with the input; the others step by (n - window) / (count - 1), rounded.
@@ -30,7 +31,9 @@ def _starts(samples: Any, n: Any, window: Any, count: Any) -> Any:
     return ops.cat([ops.cast(begin, int64), last], -1)
 
 
-def _fractional(op: str, nd: int, input: Any, samples: Any, kernel: Any, output_size: Any) -> Any:
+def _fractional(
+    op: str, nd: int, input: Any, samples: Tensor, kernel: Any, output_size: Any
+) -> Any:
     x, batched = as_batch(op, input, nd)
     window = per_dim(op, "kernel_size", kernel, nd)
     counts = per_dim(op, "output_size", output_size, nd)

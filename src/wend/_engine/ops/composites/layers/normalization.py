@@ -17,11 +17,12 @@ from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import count_of, widened
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import FLOATING, accumulator, is_half, require
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
-def _normalized(x: Any, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, Any]:
+def _normalized(x: Tensor, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, Any]:
     """((x - mean) / sqrt(variance + eps), mean, variance) over rows, whose axes get extent 1.
 
     x is read with the mean as a number. Separately, `shift`, which is 0, carries the mean's own
@@ -103,7 +104,9 @@ def _trailing(
     return tuple(range(rank - count, rank))
 
 
-def _onnx_parameter(g: OnnxBuilder, parameter: Any, shape: Any, number: float, dtype: Any) -> Any:
+def _onnx_parameter(
+    g: OnnxBuilder, parameter: Any, shape: Any, number: float, dtype: Any
+) -> OnnxValue:
     """A weight or bias in the type of the computation; a tensor of a number where none is given."""
     return (
         g.expand(g.constant(number, dtype), shape)
@@ -203,7 +206,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: Scalar = 1e-5,
     cudnn_enable: bool = True,
-) -> Any:
+) -> Tensor:
     """y = (x - mean) / sqrt(var + eps) * weight + bias over the trailing dims.
 
     input: (*, *normalized_shape)   weight, bias: normalized_shape
@@ -214,7 +217,9 @@ def layer_norm(
     return ops.cast(_scaled(y, weight, bias), input.dtype)
 
 
-def _rms_nodes(n: Any, x: Any, _: Any, weight: Any, eps: Any) -> Any:
+def _rms_nodes(
+    n: NodeBuilder, x: NodeOperand, _: Sizes, weight: NodeOperand | None, eps: Scalar | None
+) -> object:
     y = n.Mul(x, n.Rsqrt(n.Add1(n.Mean1(n.Pow(x)))))
     return y if weight is None else n.Mul(y, weight)
 
@@ -237,7 +242,7 @@ def _rms_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def rms_norm(
     input: Tensor, normalized_shape: Sizes, weight: Tensor | None = None, eps: Scalar | None = None
-) -> Any:
+) -> Tensor:
     """y = x / sqrt(mean(x**2) + eps) * weight over the trailing dims; eps: the dtype's by default.
 
     input: (*, *normalized_shape)   weight: normalized_shape
@@ -318,7 +323,7 @@ def _batch_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def batch_norm_train(
     input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: Scalar = 1e-5
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(y, mean, var): y = (x - mean) / sqrt(var + eps) * weight + bias, per channel.
 
     input: (N, C, ...)   weight, bias, mean, var: (C,); the statistics are those of the batch
@@ -338,7 +343,9 @@ def batch_norm_train(
     return y, ops.squeeze(mean, axes), ops.squeeze(variance, axes)
 
 
-def _instance_nodes(n: Any, x: Any, weight: Any, bias: Any, _: Any) -> Any:
+def _instance_nodes(
+    n: NodeBuilder, x: NodeOperand, weight: NodeOperand | None, bias: NodeOperand | None, _: Scalar
+) -> object:
     repeated = [None if v is None else n.Repeat(v) for v in (weight, bias)]
     return n.View(n.NativeBatchNorm(n.View(x), *repeated))
 
@@ -363,7 +370,7 @@ def batch_norm_eval(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: Scalar = 1e-5,
-) -> Any:
+) -> Tensor:
     """y = (x - running_mean) / sqrt(running_var + eps) * weight + bias, per channel.
 
     input: (N, C, ...)   all else: (C,). Raises ShapeError if shapes do not fit.
@@ -409,7 +416,7 @@ def instance_norm_train(
     return y, ops.squeeze(mean, axes), ops.squeeze(variance, axes)
 
 
-def _response_nodes(n: Any, x: Any, *_: Any) -> Any:
+def _response_nodes(n: NodeBuilder, x: NodeOperand, *_: Any) -> object:
     square = n.Mul(x, x)
     if x.rank == 3:
         mean = n.Squeeze1(n.AvgPool2D(n.ConstantPadNd(n.Unsqueeze(square))))
@@ -434,7 +441,7 @@ def _response_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def local_response_norm(
     input: Tensor, size: Size, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar = 1.0
-) -> Any:
+) -> Tensor:
     """y = x / (k + alpha * mean of x**2 over `size` neighbouring channels) ** beta.
 
     input: (N, C, ...). Raises ShapeError for fewer than 3 dims. Krizhevsky, Sutskever, Hinton:

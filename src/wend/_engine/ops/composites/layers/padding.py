@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import NotImplementedInWend, ShapeError
-from wend._engine.core.kinds import Sizes, Tensor
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, sym_max, sym_min
 from wend._engine.ops.sugar import sugar
-from wend._engine.ops.views.family import ANY_DTYPE
+from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.strided import arange
 
 
-def _check_pads(op: str, shape: Any, pad: Any) -> None:
+def _check_pads(op: str, shape: Shape, pad: Any) -> None:
     """Raise ShapeError or NotImplementedInWend unless pads and input fit, as in PyTorch."""
     if len(pad) % 2:
         raise ShapeError(f"{op}: padding length must be divisible by 2, and pad is {hints(pad)}")
@@ -29,13 +29,13 @@ def _check_pads(op: str, shape: Any, pad: Any) -> None:
         )
 
 
-def _pads_of(shape: Any, pad: Any) -> Iterator[tuple[int, Any, Any]]:
+def _pads_of(shape: Shape, pad: Any) -> Iterator[tuple[int, Any, Any]]:
     """(dim, before, after) for each padded dim, last dim first."""
     for k in range(len(pad) // 2):
         yield len(shape) - 1 - k, pad[2 * k], pad[2 * k + 1]
 
 
-def _padded_extent(op: str, shape: Any, dim: int, before: Any, after: Any) -> Any:
+def _padded_extent(op: str, shape: Shape, dim: int, before: Any, after: Any) -> Any:
     extent = shape[dim] + before + after
     if extent < 0:
         raise ShapeError(
@@ -57,7 +57,7 @@ def _samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     grad_nodes=lambda n, x, pad: getattr(n, f"ReflectionPad{len(pad) // 2}D")(x),
 )
-def reflection_pad(input: Tensor, pad: Sizes) -> Any:
+def reflection_pad(input: Tensor, pad: Sizes) -> Tensor:
     """y = input mirrored at both ends, the end elements not repeated; negative pads cut off.
 
     Raises ShapeError unless each pad is smaller than the extent.
@@ -83,7 +83,7 @@ def reflection_pad(input: Tensor, pad: Sizes) -> Any:
     supports=ANY_DTYPE,
     grad_nodes=lambda n, x, pad: getattr(n, f"ReplicationPad{len(pad) // 2}D")(x),
 )
-def replication_pad(input: Tensor, pad: Sizes) -> Any:
+def replication_pad(input: Tensor, pad: Sizes) -> Tensor:
     """y = input with the end elements repeated; negative pads cut off.
 
     Raises ShapeError for an empty dim.
@@ -102,7 +102,7 @@ def replication_pad(input: Tensor, pad: Sizes) -> Any:
 
 
 @composite(samples=_samples, supports=ANY_DTYPE)
-def circular_pad(input: Tensor, pad: Sizes) -> Any:
+def circular_pad(input: Tensor, pad: Sizes) -> Tensor:
     """y = input continued periodically; negative pads cut off.
 
     Raises ShapeError for a pad beyond the extent.
@@ -120,7 +120,7 @@ def circular_pad(input: Tensor, pad: Sizes) -> Any:
     return input
 
 
-def _wrapped(x: Any, dim: int, n: Any, before: Any, after: Any) -> Any:
+def _wrapped(x: Tensor, dim: int, n: Size, before: Any, after: Any) -> Tensor:
     """x with the end put in front and the start behind, along a dim."""
     # The part that negative pads cut off is gone before the rest is continued.
     first, last = sym_max(-before, 0), sym_min(n + after, n)

@@ -13,11 +13,12 @@ import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, float32, int64
 from wend._engine.base.errors import ShapeError
-from wend._engine.core.kinds import Sizes, Tensor
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, numel, sym_min
 from wend._engine.ops.composites.layers.conv import as_batch, per_dim
 from wend._engine.ops.composites.reduce import widened
+from wend._engine.ops.gradient_nodes import NodeBuilder
 from wend._engine.ops.numeric import accumulator
 from wend._engine.ops.onnx_builder import OnnxBuilder
 
@@ -30,7 +31,7 @@ class Windows:
     """
 
     def __init__(
-        self, op: str, nd: int, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any,
+        self, op: str, nd: int, x: Any, kernel: Any, stride: Sizes, padding: Sizes, dilation: Sizes,
         ceil_mode: bool,
     ) -> None:  # fmt: skip
         self.size = x.shape[2:]
@@ -73,7 +74,7 @@ class Windows:
                     f"but got pad={p}, kernel_size={k} and dilation={d}"
                 )
 
-    def padded(self, x: Any) -> Any:
+    def padded(self, x: Tensor) -> Tensor:
         """x with zeros around, cut or grown to the reach of the windows."""
         pads: list[Any] = []
         for n, p, span in zip(self.size, self.padding, self.spans, strict=True):
@@ -83,7 +84,7 @@ class Windows:
         return ops.pad(x, tuple(pads))
 
 
-def _count(n: Any, k: Any, s: Any, p: Any, d: Any, ceil_mode: bool) -> Any:
+def _count(n: Size, k: Size, s: Any, p: Any, d: Any, ceil_mode: bool) -> Any:
     room = n + 2 * p - d * (k - 1) - 1
     if not ceil_mode:
         return room // s + 1
@@ -107,7 +108,7 @@ def _max_pool(op: str, nd: int, x: Any, *how: Any) -> Any:
     return _max_pool_with_indices(op, nd, x, *how)[0]
 
 
-def _max_pool_with_indices(op: str, nd: int, x: Any, *how: Any) -> Any:
+def _max_pool_with_indices(op: str, nd: int, x: Tensor, *how: Any) -> Any:
     kernel, stride, padding, dilation, ceil_mode = how
     x, batched = as_batch(op, x, nd)
     _require_content(op, x)
@@ -137,7 +138,7 @@ def _max_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
 # --- average -----------------------------------------------------------------------------------
 
 
-def _lengths(w: Windows, i: int, include_pad: bool) -> Any:
+def _lengths(w: Windows, i: int, include_pad: bool) -> Tensor:
     """How many elements each window along dim i averages over (int64, 1-D)."""
     count, n, k, s, p = w.counts[i], w.size[i], w.kernel[i], w.stride[i], w.padding[i]
     start = ops.sub(ops.mul(ops.arange(0, count, 1, count, dtype=int64), s), p)
@@ -159,7 +160,7 @@ def _divisor(w: Windows, nd: int, ceil_mode: bool, include_pad: bool) -> Any:
     return divisor
 
 
-def _average(op: str, nd: int, x: Any, *how: Any) -> Any:
+def _average(op: str, nd: int, x: Tensor, *how: Any) -> Tensor:
     kernel, stride, padding, ceil_mode, count_include_pad, *rest = how
     divisor_override = rest[0] if rest else None
     x, batched = as_batch(op, x, nd)
@@ -218,7 +219,7 @@ def _average_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
         yield Sample(x, 2, divisor_override=3)
 
 
-def _lp_pool(op: str, nd: int, x: Any, *how: Any) -> Any:
+def _lp_pool(op: str, nd: int, x: Tensor, *how: Any) -> Tensor:
     norm_type, kernel, stride, ceil_mode = how
     power = _average(op, nd, ops.pow(x, norm_type), kernel, stride, (0,), ceil_mode, True, None)
     power = ops.mul(power, numel(per_dim(op, "kernel_size", kernel, nd)))
@@ -235,7 +236,7 @@ def _lp_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
 # --- unpooling -----------------------------------------------------------------------------------
 
 
-def _max_unpool(op: str, nd: int, x: Any, indices: Any, *how: Any) -> Any:
+def _max_unpool(op: str, nd: int, x: Tensor, indices: Tensor, *how: Any) -> Tensor:
     kernel, stride, padding, output_size = how
     kernel = per_dim(op, "kernel_size", kernel, nd)
     stride = per_dim(op, "stride", stride, nd) if stride else kernel
@@ -285,13 +286,13 @@ _OVER = """
     """
 
 
-def pool_nodes(n: Any, nd: int, name: str, x: Any) -> Any:
+def pool_nodes(n: NodeBuilder, nd: int, name: str, x: object) -> object:
     """The nodes of a pooling; PyTorch pools a single dim with an extra dim of extent 1."""
     pooling = getattr(n, name.format(max(nd, 2)))
     return n.Squeeze1(pooling(n.Unsqueeze(x))) if nd == 1 else pooling(x)
 
 
-def _lp_nodes(n: Any, nd: int, x: Any) -> Any:
+def _lp_nodes(n: NodeBuilder, nd: int, x: object) -> object:
     mean = pool_nodes(n, nd, "AvgPool{}D", n.Pow(x))
     return n.Pow(n.Mul(n.Mul(n.Sign(mean), n.Relu(n.Abs(mean))), None))
 
@@ -388,7 +389,7 @@ def im2col(
     dilation: Sizes = (1,),
     padding: Sizes = (0,),
     stride: Sizes = (1,),
-) -> Any:
+) -> Tensor:
     """y[n, :, l] = all elements of window l of image n.
 
     input: (N, C, H, W) or (C, H, W)   ->   (N, C * prod(kernel), number of windows)

@@ -15,6 +15,7 @@ from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.products.product_nodes import linear_nodes
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import FLOATING
 
 
@@ -49,7 +50,7 @@ def _check(op: str, x: Any, states: Any, w_ih: Any, w_hh: Any, gates: int) -> No
             )
 
 
-def _gates(y: Any, count: int, hidden: Any) -> list[Any]:
+def _gates(y: Tensor, count: int, hidden: Any) -> list[Any]:
     """The last dim of y taken apart into `count` pieces of `hidden`."""
     dim = len(y.shape) - 1
     return [ops.slice(y, dim, k * hidden, (k + 1) * hidden, 1) for k in range(count)]
@@ -73,17 +74,27 @@ def _cell_samples(gates: int, states: int) -> Any:
     return samples
 
 
-def _sum_nodes(n: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def _sum_nodes(
+    n: NodeBuilder, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any
+) -> object:
     return n.Add(linear_nodes(n, h, w_hh, b_hh), linear_nodes(n, x, w_ih, b_ih))
 
 
-def _lstm_nodes(n: Any, x: Any, hx: Any, *parameters: Any) -> Any:
+def _lstm_nodes(n: NodeBuilder, x: Any, hx: Any, *parameters: Any) -> object:
     i, f, g, o = _split_nodes(n, _sum_nodes(n, x, hx[0], *parameters), 4)
     memory = n.Add(n.Mul(n.Sigmoid(f), hx[1]), n.Mul(n.Sigmoid(i), n.Tanh(g)))
     return n.Mul(n.Sigmoid(o), n.Tanh(memory)), memory
 
 
-def _gru_nodes(n: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def _gru_nodes(
+    n: NodeBuilder,
+    x: NodeOperand,
+    h: NodeOperand,
+    w_ih: NodeOperand,
+    w_hh: NodeOperand,
+    b_ih: NodeOperand | None,
+    b_hh: NodeOperand | None,
+) -> object:
     of_h = _split_nodes(n, linear_nodes(n, h, w_hh, b_hh), 3)
     of_x = _split_nodes(n, linear_nodes(n, x, w_ih, b_ih), 3)
     reset, update = (n.Sigmoid(n.Add(of_h[k], of_x[k])) for k in (0, 1))
@@ -91,7 +102,7 @@ def _gru_nodes(n: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: An
     return n.Add(n.Mul(n.Sub(h, new), update), new)
 
 
-def _split_nodes(n: Any, gates: Any, count: int) -> list[Any]:
+def _split_nodes(n: NodeBuilder, gates: object, count: int) -> list[Any]:
     parts = n.UnsafeSplit(gates)
     return [None if parts is None else parts[k] for k in range(count)]
 
@@ -110,7 +121,7 @@ def lstm_cell(
     w_hh: Tensor,
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(h', c') of an LSTM: c' = f * c + i * g, h' = o * tanh(c'), hx = (h, c).
 
     i, f, o = sigmoid and g = tanh of x @ w_ih.T + b_ih + h @ w_hh.T + b_hh, in the order i f g o.
@@ -139,7 +150,7 @@ def gru_cell(
     w_hh: Tensor,
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> Any:
+) -> Tensor:
     """h' = (1 - z) * n + z * h of a GRU; n = tanh(x_n + r * h_n), r and z = sigmoid(x + h).
 
     x = input @ w_ih.T + b_ih and h = hx @ w_hh.T + b_hh, in the order r z n.
@@ -155,7 +166,7 @@ def gru_cell(
     return ops.add(ops.mul(ops.sub(hx, n), z), n)
 
 
-def _plain_cell(op: str, activation: Any, x: Any, h: Any, *parameters: Any) -> Any:
+def _plain_cell(op: str, activation: Any, x: Tensor, h: Tensor, *parameters: Any) -> Any:
     w_ih, w_hh, b_ih, b_hh = parameters
     _check(op, x, (h,), w_ih, w_hh, 1)
     return activation(ops.add(ops.linear(x, w_ih, b_ih), ops.linear(h, w_hh, b_hh)))

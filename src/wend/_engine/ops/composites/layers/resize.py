@@ -14,14 +14,15 @@ import numpy as np
 from wend._engine.base.dtypes import DType, float32, float64, int64, uint8
 from wend._engine.base.errors import ArgumentError, NotImplementedInWend, ShapeError
 from wend._engine.core.kinds import Attr, Size, Sizes, Tensor
-from wend._engine.core.primitive import Sample, composite, ops
+from wend._engine.core.primitive import Primitive, Sample, composite, ops
 from wend._engine.core.symbolic import hints, sym_max
 from wend._engine.ops.composites.layers.adaptive import adaptive_average
 from wend._engine.ops.composites.layers.conv import per_dim
 from wend._engine.ops.composites.layers.pool import pool_nodes
 from wend._engine.ops.composites.reduce import widened
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import FLOATING, accumulator, require
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 _MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area")
@@ -30,13 +31,13 @@ _MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinea
 class Axis:
     """How a dim is resampled: from n to `out` elements, `scale` source elements per result."""
 
-    def __init__(self, n: Any, out: Any, scale: Any, align_corners: bool) -> None:
+    def __init__(self, n: Size, out: Any, scale: Any, align_corners: bool) -> None:
         self.n = n
         self.out = out
         self.scale = scale
         self.align_corners = align_corners
 
-    def centers(self, dtype: DType) -> Any:
+    def centers(self, dtype: DType) -> Tensor:
         """Source coordinate of each element of the result (1-D)."""
         i = ops.arange(0, self.out, 1, self.out, dtype=dtype)
         if self.align_corners:
@@ -44,7 +45,7 @@ class Axis:
         return ops.sub(ops.mul(ops.add(i, 0.5), self.scale), 0.5)
 
 
-def _nearest(axis: Axis, exact: bool) -> Any:
+def _nearest(axis: Axis, exact: bool) -> Tensor:
     """The source index of each element of the result."""
     i = ops.arange(0, axis.out, 1, axis.out, dtype=float32)
     if exact:
@@ -76,7 +77,7 @@ def _cubic_taps(axis: Axis, dtype: DType) -> list[tuple[Any, Any]]:
     return taps
 
 
-def _cubic(d: Any, a: float, near: bool) -> Any:
+def _cubic(d: Tensor, a: float, near: bool) -> Tensor:
     """The kernel at distance d: near is d <= 1, else 1 < d < 2."""
     if near:
         return ops.add(ops.mul(ops.mul(ops.sub(ops.mul(d, a + 2), a + 3), d), d), 1)
@@ -84,7 +85,7 @@ def _cubic(d: Any, a: float, near: bool) -> Any:
     return ops.sub(ops.mul(inner, d), 4 * a)
 
 
-def _antialias_matrix(axis: Axis, cubic: bool, dtype: DType) -> Any:
+def _antialias_matrix(axis: Axis, cubic: bool, dtype: DType) -> Tensor:
     """Weights (out, n) of a kernel stretched over all source elements of a smaller result."""
     stretch = ops.maximum(ops.full((), axis.scale, dtype=dtype), 1)
     i = ops.arange(0, axis.out, 1, axis.out, dtype=dtype)
@@ -104,7 +105,7 @@ def _antialias_matrix(axis: Axis, cubic: bool, dtype: DType) -> Any:
     return ops.div(weight, ops.sum(weight, 1, True))
 
 
-def _resampled(x: Any, axes: list[Axis], mode: str, antialias: bool) -> Any:
+def _resampled(x: Tensor, axes: list[Axis], mode: str, antialias: bool) -> Tensor:
     for i, axis in enumerate(axes):
         dim = 2 + i
         if mode.startswith("nearest"):
@@ -119,7 +120,7 @@ def _resampled(x: Any, axes: list[Axis], mode: str, antialias: bool) -> Any:
     return x
 
 
-def _resampled_bytes(x: Any, axes: list[Axis], mode: str, antialias: bool) -> Any:
+def _resampled_bytes(x: Tensor, axes: list[Axis], mode: str, antialias: bool) -> Tensor:
     """The result in uint8, from weights of fixed point, as PyTorch computes images of bytes.
 
     The last dim comes first; each dim's sums are rounded to bytes, halves upwards.
@@ -162,7 +163,7 @@ def _fixed(weights: list[Any]) -> list[Any]:
     return [ops.div(ops.mul(r, ops.sgn(w)), unit) for r, w in zip(rounded, weights, strict=True)]
 
 
-def _weighted(x: Any, dim: int, indices: list[Any], weights: list[Any]) -> Any:
+def _weighted(x: Tensor, dim: int, indices: list[Any], weights: list[Any]) -> Any:
     """The sum of elements taken along a dim, each times its weight."""
     total = None
     for index, weight in zip(indices, weights, strict=True):
@@ -172,7 +173,7 @@ def _weighted(x: Any, dim: int, indices: list[Any], weights: list[Any]) -> Any:
     return total
 
 
-def _scaled_extent(n: Any, factor: float) -> Any:
+def _scaled_extent(n: Size, factor: float) -> Any:
     """floor(n * factor), in integers: extents are computed natively."""
     from fractions import Fraction  # few programs resize, and loading it takes a millisecond
 
@@ -238,7 +239,7 @@ def _check_mode(x: Any, mode: str, align_corners: Any, antialias: bool) -> None:
         raise ArgumentError("interpolate: antialias is only for the modes bilinear and bicubic")
 
 
-def _nodes(n: Any, x: Any, *how: Any) -> Any:
+def _nodes(n: NodeBuilder, x: NodeOperand, *how: Any) -> object:
     mode, antialias, nd = how[2], how[5], x.rank - 2
     if mode == "area":
         return pool_nodes(n, nd, "AdaptiveAvgPool{}D", x)
@@ -337,7 +338,7 @@ def _require_rank(op: str, x: Any, rank: int) -> None:
         )
 
 
-def _onnx_shuffle(self: Any, g: OnnxBuilder, x: Any, factor: Any) -> Any:
+def _onnx_shuffle(self: Primitive, g: OnnxBuilder, x: OnnxValue, factor: Size) -> Any:
     size = g.fixed(factor)
     if x.rank != 4 or size is None or not g.runs("DepthToSpace", x.dtype):
         return NotImplemented
@@ -350,7 +351,7 @@ def _onnx_shuffle(self: Any, g: OnnxBuilder, x: Any, factor: Any) -> Any:
     functional=("pixel_shuffle",),
     samples=_shuffle_samples,
 )
-def pixel_shuffle(input: Tensor, upscale_factor: Size) -> Any:
+def pixel_shuffle(input: Tensor, upscale_factor: Size) -> Tensor:
     """y: (..., C * r * r, H, W) rearranged to (..., C, H * r, W * r).
 
     Raises ShapeError unless r * r divides the channels.
@@ -382,7 +383,7 @@ def _unshuffle_samples(rng: np.random.Generator) -> Iterator[Sample]:
     functional=("pixel_unshuffle",),
     samples=_unshuffle_samples,
 )
-def pixel_unshuffle(input: Tensor, downscale_factor: Size) -> Any:
+def pixel_unshuffle(input: Tensor, downscale_factor: Size) -> Tensor:
     """y: (..., C, H * r, W * r) rearranged to (..., C * r * r, H, W).
 
     Raises ShapeError unless r divides height and width.
@@ -414,7 +415,7 @@ def _channel_samples(rng: np.random.Generator) -> Iterator[Sample]:
     functional=("channel_shuffle", "native_channel_shuffle"),
     samples=_channel_samples,
 )
-def channel_shuffle(input: Tensor, groups: Size) -> Any:
+def channel_shuffle(input: Tensor, groups: Size) -> Tensor:
     """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved.
 
     input: (N, C, *S). Raises ShapeError unless groups divides C.

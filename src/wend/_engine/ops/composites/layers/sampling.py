@@ -10,7 +10,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, float64, int64
 from wend._engine.base.errors import ArgumentError, DTypeError, DTypeNotImplemented, ShapeError
-from wend._engine.core.kinds import Sizes, Tensor
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.ops.composites.reduce import widened
@@ -21,7 +21,7 @@ PADDING_MODES = ("zeros", "border", "reflection")
 _A = -0.75  # of the cubic kernel
 
 
-def _pixels(place: Any, size: Any, nd: int, align_corners: bool) -> Any:
+def _pixels(place: Any, size: Size, nd: int, align_corners: bool) -> Any:
     """[-1, 1] as pixel numbers, rounded as PyTorch does for images of `nd` dims.
 
     At the centre of a pixel, rounding decides which neighbour the slope is taken to.
@@ -39,7 +39,7 @@ def _reflected(x: Any, low: Any, span: Any) -> Any:
     return ops.where(turned > span, 2 * span - turned, turned) + low
 
 
-def _padded(x: Any, size: Any, padding: str, align_corners: bool) -> Any:
+def _padded(x: Tensor, size: Size, padding: str, align_corners: bool) -> Tensor:
     """Pixel numbers brought into the image as the padding mode says."""
     if padding == "zeros":
         return x
@@ -48,7 +48,7 @@ def _padded(x: Any, size: Any, padding: str, align_corners: bool) -> Any:
     return ops.clamp(x, 0, size - 1)
 
 
-def _pick(x: Any, places: list[Any]) -> Any:
+def _pick(x: Tensor, places: list[Any]) -> Tensor:
     """x[n, :, *places[n]], 0 outside; places: (N, *O) whole numbers per dim -> (N, C, *O)."""
     front, size = x.shape[:2], x.shape[2:]
     index = inside = None
@@ -90,7 +90,7 @@ def _cubic_weights(t: Any) -> list[Any]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
-def _cubic(x: Any, places: list[Any], padding: str, align_corners: bool) -> Any:
+def _cubic(x: Tensor, places: list[Any], padding: str, align_corners: bool) -> Any:
     """The 4 x 4 pixels around each place, each of them brought into the image."""
     base = [ops.floor(ops.detach(place)) for place in places]
     parts = [ops.unsqueeze(p - b, 1) for p, b in zip(places, base, strict=True)]
@@ -146,7 +146,7 @@ def _sampler_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def grid_sampled(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Any:
+) -> Tensor:
     """y[n, :, *o] = input[n] at the place grid[n, *o] in [-1, 1], the last dim first.
 
     input: (N, C, *S) with 2 or 3 spatial dims   grid: (N, *O, d)   ->   y: (N, C, *O)
@@ -180,7 +180,7 @@ def grid_sampled(
 @sugar(functions=("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"))
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Any:
+) -> Tensor:
     """y[n, :, *o] = input[n] at the place grid[n, *o]; see `nn.functional.grid_sample`.
 
     interpolation_mode: 0 linear, 1 nearest, 2 cubic
@@ -190,7 +190,7 @@ def grid_sampler(
     return ops.grid_sampled(input, grid, *modes, bool(align_corners))
 
 
-def centres(size: Any, align_corners: bool, dtype: Any) -> Any:
+def centres(size: Any, align_corners: bool, dtype: Any) -> Tensor:
     """Places of `size` pixels in [-1, 1]: of the centres, or with corners on the ends.
 
     Both halves are counted from their end, and rounded once, as PyTorch does.
@@ -215,7 +215,7 @@ def _generator_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_generator_samples,
     supports=frozenset({"float"}),
 )
-def affine_grid_generator(theta: Tensor, size: Sizes, align_corners: bool) -> Any:
+def affine_grid_generator(theta: Tensor, size: Sizes, align_corners: bool) -> Tensor:
     """The grid of an affine map of places in [-1, 1], for `grid_sampler`.
 
     theta: (N, 2, 3)   size: (N, C, H, W)      ->   (N, H, W, 2)

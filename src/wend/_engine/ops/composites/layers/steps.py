@@ -14,7 +14,7 @@ from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 
 
-def _gates(x: Any, count: int) -> list[Any]:
+def _gates(x: Tensor, count: int) -> list[Any]:
     """The last dim taken apart into `count` equal pieces."""
     dim = len(x.shape) - 1
     size = x.shape[dim] // count
@@ -38,7 +38,7 @@ def _samples(count: int, states: int) -> Callable[..., Iterator[Sample]]:
 @composite(result=tuple, samples=_samples(4, 2))
 def lstm_step(
     gates: Tensor, hidden: Tensor, memory: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(h', c') of an LSTM, gates = x @ w_ih.T + b_ih; see `lstm_cell`."""
     i, f, g, o = _gates(ops.add(gates, ops.linear(hidden, weight, bias)), 4)
     memory = ops.add(ops.mul(ops.sigmoid(f), memory), ops.mul(ops.sigmoid(i), ops.tanh(g)))
@@ -46,7 +46,7 @@ def lstm_step(
 
 
 @composite(samples=_samples(3, 1))
-def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """h' of a GRU, gates = x @ w_ih.T + b_ih; see `gru_cell`."""
     x_r, x_z, x_n = _gates(gates, 3)
     h_r, h_z, h_n = _gates(ops.linear(hidden, weight, bias), 3)
@@ -55,7 +55,7 @@ def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None 
     return ops.add(ops.mul(ops.sub(hidden, n), z), n)
 
 
-def _plain_step(activation: Any, gates: Any, hidden: Any, weight: Any, bias: Any) -> Any:
+def _plain_step(activation: Any, gates: Tensor, hidden: Tensor, weight: Tensor, bias: Any) -> Any:
     return activation(ops.add(gates, ops.linear(hidden, weight, bias)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from wend._engine.base.dtypes import bool_
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.core.kinds import Scalar, Tensor
-from wend._engine.core.primitive import Sample, composite, ops
+from wend._engine.core.primitive import Primitive, Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, category_of, hints
 from wend._engine.ops.composites.products.contract import (
     batches_multiply,
@@ -26,7 +26,7 @@ from wend._engine.ops.numeric import NUMERIC
 from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
-def scaled_sum(op: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def scaled_sum(op: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product; input broadcasts to the product."""
     same_dtype(op, product, input)
     shape = broadcast_shapes(op, product.shape, input.shape)
@@ -56,7 +56,13 @@ def _scaled_samples(*shapes: tuple[int, ...]) -> Any:
 
 
 def _onnx_addmm(
-    self: Any, g: OnnxBuilder, x: Any, left: Any, right: Any, beta: Any, alpha: Any
+    self: Primitive,
+    g: OnnxBuilder,
+    x: Any,
+    left: Any,
+    right: Any,
+    beta: Scalar | None,
+    alpha: Scalar | None,
 ) -> Any:
     numbers = {"beta": beta, "alpha": alpha}
     attributes: dict[str, Any] = {
@@ -83,7 +89,7 @@ def addmm(
     *,
     beta: Scalar | None = None,
     alpha: Scalar | None = None,
-) -> Any:
+) -> Tensor:
     """y = beta * input + alpha * (mat1 @ mat2).
 
     input: broadcasts to (n, p)   mat1: (n, m)   mat2: (m, p)   ->   (n, p)

@@ -16,6 +16,7 @@ from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.products.contract import multiplies, product, same_dtype, takes
 from wend._engine.ops.composites.products.product_nodes import laid_matmul
 from wend._engine.ops.composites.reduce import extreme_size, norm_of, root
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import FLOATING, NUMERIC, is_half
 
 
@@ -47,7 +48,7 @@ def _chain(matrices: list[Any], split: list[list[int]], i: int, j: int) -> Any:
     return ops.contract(left, _chain(matrices, split, k + 1, j), (1,), (0,))
 
 
-def _multi_dot(op: str, tensors: Any) -> Any:
+def _multi_dot(op: str, tensors: Any) -> Tensor:
     matrices = list(tensors)
     if len(matrices) < 2:
         raise ShapeError(f"{op}: expected at least 2 tensors, got {len(matrices)}")
@@ -82,7 +83,7 @@ def _multi_dot_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @composite(samples=_multi_dot_samples, supports=NUMERIC)
-def multi_dot(tensors: Sequence[Tensor]) -> Any:
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """y = the product of two or more matrices, in the order that multiplies least.
 
     The first and the last may be vectors. Raises ShapeError where neighbours do not fit.
@@ -91,7 +92,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Any:
 
 
 @composite(functions=("chain_matmul",), samples=_chain_samples, supports=NUMERIC)
-def chain_matmul(matrices: Sequence[Tensor]) -> Any:
+def chain_matmul(matrices: Sequence[Tensor]) -> Tensor:
     """y = the product of matrices, in the order that multiplies least; a single matrix gives
     itself."""
     if len(matrices) == 1:
@@ -99,7 +100,7 @@ def chain_matmul(matrices: Sequence[Tensor]) -> Any:
     return _multi_dot("chain_matmul", matrices)
 
 
-def _power_nodes(n: Any, x: Any, exponent: int) -> Any:
+def _power_nodes(n: NodeBuilder, x: NodeOperand, exponent: int) -> object:
     if exponent < 2:
         return n.Clone(x) if exponent == 1 else None
     square: Any = n.laid(x)
@@ -179,7 +180,7 @@ def _cdist_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_cdist_samples,
     supports=FLOATING,
 )
-def cdist(x1: Tensor, x2: Tensor, p: Attr = 2.0, compute_mode: Attr = None) -> Any:
+def cdist(x1: Tensor, x2: Tensor, p: Attr = 2.0, compute_mode: Attr = None) -> Tensor:
     """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; the gradient at 0 is 0.
 
     x1: (..., n, d)   x2: (..., m, d)   ->   (..., n, m)

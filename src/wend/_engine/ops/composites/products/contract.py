@@ -10,15 +10,16 @@ import numpy as np
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
 from wend._engine.core.kinds import Attr, Tensor
-from wend._engine.core.primitive import Sample, composite, ops
+from wend._engine.core.primitive import Primitive, Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.ops.composites.products.product_nodes import (
     linear_nodes,
     matmul_nodes,
     tensordot_nodes,
 )
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import NUMERIC, accumulator, require
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.sugar import with_out
 
 
@@ -86,7 +87,7 @@ def _matmul_samples(rng: np.random.Generator) -> Iterator[Sample]:
     # fmt: on
 
 
-def _onnx_matmul(self: Any, g: OnnxBuilder, x: Any, y: Any) -> Any:
+def _onnx_matmul(self: Primitive, g: OnnxBuilder, x: OnnxValue, y: OnnxValue) -> Any:
     if min(x.rank, y.rank) < 2:
         return NotImplemented
     wide = accumulator(x.dtype)
@@ -104,7 +105,7 @@ def _onnx_matmul(self: Any, g: OnnxBuilder, x: Any, y: Any) -> Any:
     samples=_matmul_samples,
     grad_nodes=matmul_nodes,
 )
-def matmul(input: Tensor, other: Tensor) -> Any:
+def matmul(input: Tensor, other: Tensor) -> Tensor:
     """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector.
 
     x: (..., n, m)   w: (..., m, p)   ->   (..., n, p)
@@ -114,7 +115,7 @@ def matmul(input: Tensor, other: Tensor) -> Any:
     return product("matmul", input, other)
 
 
-def product(op: str, x: Any, w: Any) -> Any:
+def product(op: str, x: Tensor, w: Tensor) -> Tensor:
     """x @ w; `op` is the public name for errors."""
     rank_x, rank_w = len(x.shape), len(w.shape)
     if rank_x == 0 or rank_w == 0:
@@ -140,7 +141,7 @@ def product(op: str, x: Any, w: Any) -> Any:
     return ops.contract(x, w, (rank + 1,), (rank,), batch, batch)
 
 
-def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
+def _expanded(x: Tensor, front: tuple[Any, ...]) -> Tensor:
     """x with the dims before the last two broadcast to `front`."""
     own = x.shape[:-2]
     if len(own) == len(front) and all(a == b for a, b in zip(own, front, strict=True)):
@@ -154,7 +155,7 @@ def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
     methods=("mm",),
     samples=lambda rng: sample_pairs(rng, ((2, 3), (3, 4)), ((0, 3), (3, 4)), ((2, 0), (0, 4))),
 )
-def mm(input: Tensor, mat2: Tensor) -> Any:
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p).
 
     Raises ShapeError for any other rank or inner extents that differ.
@@ -172,7 +173,7 @@ def mm(input: Tensor, mat2: Tensor) -> Any:
         rng, ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (1, 3, 4)), ((0, 2, 3), (0, 3, 4))
     ),
 )
-def bmm(input: Tensor, mat2: Tensor) -> Any:
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """y[b] = x[b] @ w[b]. x: (b, n, m)   mat2: (b, m, p)   ->   (b, n, p).
 
     Raises ShapeError for any other rank, or extents that differ: nothing broadcasts.
@@ -187,13 +188,13 @@ def bmm(input: Tensor, mat2: Tensor) -> Any:
     methods=("mv",),
     samples=lambda rng: sample_pairs(rng, ((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
 )
-def mv(input: Tensor, vec: Tensor) -> Any:
+def mv(input: Tensor, vec: Tensor) -> Tensor:
     """y = x @ v. x: (n, m)   vec: (m,)   ->   (n,)."""
     takes("mv", ("self", input, 2), ("vec", vec, 1))
     return product("mv", input, vec)
 
 
-def _dot(op: str, x: Any, y: Any) -> Any:
+def _dot(op: str, x: Tensor, y: Tensor) -> Tensor:
     takes(op, ("self", x, 1), ("tensor", y, 1))
     same_dtype(op, x, y)
     if x.shape[0] != y.shape[0]:
@@ -210,7 +211,7 @@ def _dot(op: str, x: Any, y: Any) -> Any:
     methods=("dot",),
     samples=lambda rng: sample_pairs(rng, ((3,), (3,)), ((0,), (0,)), ((1,), (1,))),
 )
-def dot(input: Tensor, tensor: Tensor) -> Any:
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """y = sum of x * v for two vectors of equal length."""
     return _dot("dot", input, tensor)
 
@@ -221,12 +222,12 @@ def dot(input: Tensor, tensor: Tensor) -> Any:
     methods=("vdot",),
     samples=lambda rng: sample_pairs(rng, ((3,), (3,)), ((0,), (0,))),
 )
-def vdot(input: Tensor, other: Tensor) -> Any:
+def vdot(input: Tensor, other: Tensor) -> Tensor:
     """y = sum of conj(x) * v for two vectors of equal length."""
     return _dot("vdot", ops.conj(input) if input.dtype.is_complex else input, other)
 
 
-def _inner_nodes(n: Any, x: Any, y: Any) -> Any:
+def _inner_nodes(n: NodeBuilder, x: NodeOperand, y: NodeOperand) -> object:
     if x.rank == 0 or y.rank == 0:
         return n.Mul(x, y)
     return tensordot_nodes(n, x, y, ((-1,), (-1,)))
@@ -241,7 +242,7 @@ def _inner_nodes(n: Any, x: Any, y: Any) -> Any:
     ),
     grad_nodes=_inner_nodes,
 )
-def inner(input: Tensor, other: Tensor) -> Any:
+def inner(input: Tensor, other: Tensor) -> Tensor:
     """y = sum over the last dims of both; plain multiplication if either is 0-d.
 
     input: (..., n)   other: (*, n)   ->   (..., *)
@@ -264,7 +265,7 @@ def inner(input: Tensor, other: Tensor) -> Any:
     grad_name="MulBackward0",
     grad_nodes=lambda n, x, y: n.Mul(n.View(x), y),
 )
-def outer(input: Tensor, vec2: Tensor) -> Any:
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
     takes("outer", ("self", input, 1), ("vec2", vec2, 1))
     return ops.mul(ops.unsqueeze(input, 1), ops.unsqueeze(vec2, 0))
@@ -286,7 +287,9 @@ def _linear_samples(rng: np.random.Generator) -> Iterator[Sample]:
     )
 
 
-def _onnx_linear(self: Any, g: OnnxBuilder, x: Any, weight: Any, bias: Any) -> Any:
+def _onnx_linear(
+    self: Primitive, g: OnnxBuilder, x: OnnxValue, weight: OnnxValue, bias: OnnxValue | None
+) -> Any:
     wide = accumulator(x.dtype)
     if bias is None or (x.rank, weight.rank) != (2, 2) or not g.runs("Gemm", wide):
         return NotImplemented
@@ -302,7 +305,7 @@ def _onnx_linear(self: Any, g: OnnxBuilder, x: Any, weight: Any, bias: Any) -> A
     supports=NUMERIC,
     grad_nodes=linear_nodes,
 )
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = x @ weight.T + bias.
 
     x: (..., n)   weight: (m, n) or (n,)   bias: (m,) or ()   ->   y: (..., m) or (...)
@@ -336,7 +339,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     return ops.add(y, bias)
 
 
-def _bilinear_nodes(n: Any, x: Any, y: Any, weight: Any, bias: Any) -> Any:
+def _bilinear_nodes(
+    n: NodeBuilder, x: NodeOperand, y: NodeOperand, weight: NodeOperand, bias: NodeOperand | None
+) -> object:
     product = n.View(n.Trilinear(n.View(x), weight, n.View(y)))
     return product if bias is None else n.Add(product, bias)
 
@@ -354,7 +359,7 @@ def _bilinear_nodes(n: Any, x: Any, y: Any, weight: Any, bias: Any) -> Any:
     ),
     grad_nodes=_bilinear_nodes,
 )
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j] + bias[o].
 
     input1: (..., n)   input2: (..., m)   weight: (p, n, m)   bias: (p,)   ->   (..., p)
@@ -425,7 +430,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Attr = 2) -> Any:
     return ops.contract(a, b, of_a, of_b)
 
 
-def _sum_singles(a: Any, b: Any, of_a: Any, of_b: Any) -> Any:
+def _sum_singles(a: Tensor, b: Tensor, of_a: Any, of_b: Any) -> Any:
     """Sum over a dim that is paired with an extent of 1, where the two extents differ."""
     for i, j in zip(of_a, of_b, strict=True):
         if a.shape[i] == b.shape[j]:

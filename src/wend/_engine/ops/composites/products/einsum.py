@@ -16,11 +16,12 @@ import numpy as np
 
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ArgumentTypeError, ShapeError
-from wend._engine.core.kinds import Tensor
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.products.contract import same_dtype
 from wend._engine.ops.composites.products.product_nodes import einsum_nodes
+from wend._engine.ops.gradient_nodes import NodeBuilder
 from wend._engine.ops.numeric import NUMERIC
 
 Labels = tuple[int, ...]
@@ -113,7 +114,7 @@ def _output(equation: str, output: Labels | None, operands: list[Labels]) -> Lab
     return tuple(out)
 
 
-def _without_repeats(x: Any, labels: Labels, operand: int) -> tuple[Any, Labels]:
+def _without_repeats(x: Tensor, labels: Labels, operand: int) -> tuple[Any, Labels]:
     """x with the diagonal taken of dims that share a label."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -145,7 +146,7 @@ def _common_extents(operands: list[tuple[Any, Labels]]) -> dict[int, Any]:
     return extents
 
 
-def _drop_singles(x: Any, labels: Labels, extents: dict[int, Any]) -> tuple[Any, Labels]:
+def _drop_singles(x: Tensor, labels: Labels, extents: dict[int, Any]) -> tuple[Any, Labels]:
     """x without the dims of size 1 that stand for a label of another extent."""
     single = [i for i, label in enumerate(labels) if _is_single(x.shape[i], extents[label])]
     if not single:
@@ -155,11 +156,11 @@ def _drop_singles(x: Any, labels: Labels, extents: dict[int, Any]) -> tuple[Any,
     )
 
 
-def _is_single(n: Any, extent: Any) -> bool:
+def _is_single(n: Size, extent: Any) -> bool:
     return bool(n is not extent and n != extent and n == 1)
 
 
-def _sum_out(x: Any, labels: Labels, needed: set[int]) -> tuple[Any, Labels]:
+def _sum_out(x: Tensor, labels: Labels, needed: set[int]) -> tuple[Any, Labels]:
     """x summed over the labels that nothing else needs."""
     drop = tuple(i for i, label in enumerate(labels) if label not in needed)
     if not drop:
@@ -192,7 +193,7 @@ def _contract(a: tuple[Any, Labels], b: tuple[Any, Labels], needed: set[int]) ->
     return out, (*batch, *free_x, *free_y)
 
 
-def _multiply(x: Any, of_x: Labels, y: Any, of_y: Labels) -> tuple[Any, Labels]:
+def _multiply(x: Tensor, of_x: Labels, y: Tensor, of_y: Labels) -> tuple[Any, Labels]:
     """Nothing to sum, and either operand holds all labels: an elementwise product."""
     if len(of_x) < len(of_y):
         x, of_x, y, of_y = y, of_y, x, of_x
@@ -204,7 +205,7 @@ def _multiply(x: Any, of_x: Labels, y: Any, of_y: Labels) -> tuple[Any, Labels]:
     return ops.mul(x, y), of_x
 
 
-def _arranged(x: Any, labels: Labels, out: Labels, extents: dict[int, Any]) -> Any:
+def _arranged(x: Tensor, labels: Labels, out: Labels, extents: dict[int, Any]) -> Tensor:
     """x with dims in the order of `out`; a label that x lost (extent 1) comes back."""
     order = tuple(labels.index(label) for label in out if label in labels)
     if order != tuple(range(len(order))):
@@ -215,7 +216,7 @@ def _arranged(x: Any, labels: Labels, out: Labels, extents: dict[int, Any]) -> A
     return x
 
 
-def _nodes(n: Any, equation: str, operands: list[Any]) -> Any:
+def _nodes(n: NodeBuilder, equation: str, operands: list[Any]) -> object:
     """The nodes of at most two operands; for more, PyTorch's order depends on the installation."""
     if len(operands) > 2:
         return None
@@ -254,7 +255,7 @@ def _einsum_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=NUMERIC,
     grad_nodes=_nodes,
 )
-def einsum(equation: str, operands: Sequence[Tensor]) -> Any:
+def einsum(equation: str, operands: Sequence[Tensor]) -> Tensor:
     """y = sum of products of the operands' elements over the letters not in the output.
 
     equation: "ij,jk->ik"; without '->' the output has the letters that appear once, sorted.

@@ -43,7 +43,7 @@ def inv(A: Any, op: str = "linalg.inv") -> Any:
 @sugar(name="solve_triangular")
 def solve_triangular(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Any:
+) -> Tensor:
     """X such that A X = B (left) or X A = B, for triangular matrices A."""
     equation("linalg.solve_triangular", A, B, left)
     how = {"unitriangular": unitriangular}
@@ -71,7 +71,7 @@ def _triangle_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @composite(result=("L", "U"), samples=_triangle_samples, supports=INEXACT)
-def lu_triangles(LU: Tensor) -> Any:
+def lu_triangles(LU: Tensor) -> tuple[Tensor, ...]:
     """(L, U) of a packed LU: (..., m, k) with ones on the diagonal, and (..., k, n)."""
     k = lesser(*LU.shape[-2:])
     ones = ops.full((*LU.shape[:-2], k), 1, dtype=LU.dtype)
@@ -97,7 +97,7 @@ def _solve_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def linalg_lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
-) -> Any:
+) -> Tensor:
     """X such that A X = B (left) or X A = B, of the factors of A; A^H for A with `adjoint`."""
     op = "linalg.lu_solve"
     same_type(op, LU, B, ("LU", "B"))
@@ -128,7 +128,7 @@ def linalg_lu_solve(
 
 
 @sugar(name="permutation_matrix")
-def permutation_matrix(pivots: Any, rows: Any, dtype: Any) -> Any:
+def permutation_matrix(pivots: Any, rows: Any, dtype: Any) -> Tensor:
     """P such that A = P L U, from the exchanges of rows that gave L U."""
     order = ops.pivots_order(pivots, rows)
     return ops.cast(ops.eq(row(order, rows), ops.unsqueeze(arange(rows), 1)), dtype)
@@ -137,7 +137,7 @@ def permutation_matrix(pivots: Any, rows: Any, dtype: Any) -> Any:
 # -- reflections -----------------------------------------------------------------------------------
 
 
-def _reflections(input: Any, tau: Any) -> tuple[Any, Any]:
+def _reflections(input: Tensor, tau: Tensor) -> tuple[Any, Any]:
     """(V, T) such that the product of the reflections I - tau_i v_i v_i^H is I - V T V^H.
 
     By Schreiber and Van Loan (1989): T^-1 = diag(1 / tau) + the upper triangle of V^H V.
@@ -186,7 +186,7 @@ def _reflection_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_reflection_samples,
     supports=INEXACT,
 )
-def householder_product(input: Tensor, tau: Tensor) -> Any:
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflections I - tau_i v_i v_i^H.
 
     input: (..., m, n), v_i in column i below the diagonal (see geqrf)   tau: (..., k)
@@ -215,7 +215,7 @@ def _ormqr_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
-) -> Any:
+) -> Tensor:
     """Q C (left) or C Q, Q the product of the reflections, or its transpose.
 
     input, input2: vectors and factors, as geqrf gives   input3: C, (..., m, n)
@@ -251,7 +251,7 @@ def ormqr(
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 3, 3))), Sample(np.eye(2))]),
     supports=INEXACT,
 )
-def logdet(A: Tensor) -> Any:
+def logdet(A: Tensor) -> Tensor:
     """The logarithm of the determinant: -inf for 0; of real matrices, NaN if negative."""
     floating("logdet", A.dtype)
     square("logdet", A)

@@ -21,6 +21,7 @@ from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import norm_of
 from wend._engine.ops.elementwise.family import promoted
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.linalg.family import turned
 from wend._engine.ops.numeric import INEXACT, NUMERIC
 from wend._engine.ops.reduce import conj, restore
@@ -42,7 +43,7 @@ def _cross_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_cross_samples,
     supports=NUMERIC,
 )
-def cross_along(input: Tensor, other: Tensor, *, dim: int = -1) -> Any:
+def cross_along(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """y = input x other for vectors of 3 along `dim`; all dims but `dim` broadcast.
 
     Raises ShapeError unless both have as many dims, and 3 entries along `dim`.
@@ -67,7 +68,7 @@ def cross_along(input: Tensor, other: Tensor, *, dim: int = -1) -> Any:
 
 @sugar(functions=("cross",), methods=("cross",))
 @spelled(out=True)
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
     """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     if dim is None:
         dims = [d for d, n in enumerate(input.shape) if n == 3]
@@ -90,7 +91,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     supports=NUMERIC,
     grad_nodes=lambda n, x, y, *_: n.Sum1(n.Mul(x, y)),
 )
-def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sum of x * y along `dim`, after broadcasting; x conjugated where complex."""
     if x.dtype is not y.dtype:
         raise DTypeError(f"linalg.vecdot: expected one dtype, got {x.dtype} and {y.dtype}")
@@ -110,7 +111,7 @@ def _matrix_norm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(x[0], "fro", (1, 0))
 
 
-def _matrix_norm_nodes(n: Any, x: Any, ord: Any, *_: Any) -> Any:
+def _matrix_norm_nodes(n: NodeBuilder, x: object, ord: Any, *_: Any) -> object:
     if ord in (2, -2, "nuc"):
         values = n.LinalgSvd(x)
         return n.Sum1(values) if ord == "nuc" else (n.Amin if ord < 0 else n.Amax)(values)
@@ -163,7 +164,7 @@ def matrix_norm(
     return ops.squeeze(norm, axes)
 
 
-def _extreme(ord: Any, x: Any, dim: int, keepdim: bool) -> Any:
+def _extreme(ord: Any, x: Tensor, dim: int, keepdim: bool) -> Tensor:
     """The largest of norms along a dim, 0 of none; or the smallest, for an order below 0."""
     if ord < 0:
         return ops.amin(x, (dim,), keepdim)
@@ -171,7 +172,9 @@ def _extreme(ord: Any, x: Any, dim: int, keepdim: bool) -> Any:
     return fold(x, (dim,), keepdim)
 
 
-def _norm_by_values(A: Any, ord: Any, axes: tuple[int, int], keepdim: bool, dtype: Any) -> Any:
+def _norm_by_values(
+    A: Tensor, ord: Any, axes: tuple[int, int], keepdim: bool, dtype: Any
+) -> Tensor:
     """The largest, least or sum of the singular values of the matrices in two dims."""
     if A.dtype.category < FLOAT:
         raise DTypeError(
@@ -189,7 +192,7 @@ def _norm_by_values(A: Any, ord: Any, axes: tuple[int, int], keepdim: bool, dtyp
 @sugar(name="linalg_norm")
 def linalg_norm(
     input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Any:
+) -> Tensor:
     """torch.linalg.norm: of vectors, or of matrices where `ord` is for two dims.
 
     Without ord: the 2-norm of all elements (of `dim`). With ord: of a vector for a single dim, of a
@@ -258,7 +261,7 @@ def _cov_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(x, aweights=rng.uniform(0.5, 2, size=(5,)))
 
 
-def _cov_nodes(n: Any, x: Any, weights: Any = ()) -> Any:
+def _cov_nodes(n: NodeBuilder, x: NodeOperand, weights: Any = ()) -> object:
     rows = x if x.rank == 2 else n.View(x)
     weighed = any(w is not None for w in weights)
     total = n.Sum1(n.Mul(rows, None)) if weighed else n.Sum1(rows)
@@ -267,7 +270,7 @@ def _cov_nodes(n: Any, x: Any, weights: Any = ()) -> Any:
     return n.Squeeze(n.Div(n.Mm(apart, n.T(other)), None))
 
 
-def _corrcoef_nodes(n: Any, x: Any) -> Any:
+def _corrcoef_nodes(n: NodeBuilder, x: NodeOperand) -> object:
     cov = _cov_nodes(n, x)
     if x.rank < 2:
         return n.Div(cov, cov)
@@ -288,7 +291,7 @@ def cov(
     correction: int = 1,
     fweights: Tensor | None = None,
     aweights: Tensor | None = None,
-) -> Any:
+) -> Tensor:
     """y[i, j] = the covariance of rows i and j over the observations, given by columns.
 
     correction: subtracted from the number of observations   fweights: how often each was made
@@ -326,14 +329,14 @@ def cov(
     return ops.matmul(scaled, across) / _at_least_zero(freedom, x.dtype.to_real())
 
 
-def _at_least_zero(freedom: Any, dtype: DType) -> Any:
+def _at_least_zero(freedom: Tensor, dtype: DType) -> Tensor:
     """Degrees of freedom, 0 (so that the result is infinite or NaN) where negative."""
     if not hasattr(freedom, "shape"):
         freedom = ops.full((), freedom, dtype=dtype)
     return ops.clamp(freedom, min=0)
 
 
-def _not_negative(name: str, weights: Any) -> Any:
+def _not_negative(name: str, weights: Tensor) -> Tensor:
     """The weights; ValuesRefused once they are computed, if any of them is below 0."""
     values = ops.cast(weights, float64) if weights.dtype.category < FLOAT else weights
     fault = f"cov: {name} cannot be negative"
@@ -364,7 +367,7 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
     supports=NUMERIC,
     grad_nodes=_corrcoef_nodes,
 )
-def corrcoef(input: Tensor) -> Any:
+def corrcoef(input: Tensor) -> Tensor:
     """y[i, j] = the correlation of rows i and j over the observations, given by columns."""
     if len(input.shape) > 2:
         raise ShapeError(
@@ -382,7 +385,7 @@ def corrcoef(input: Tensor) -> Any:
 
 
 @sugar(name="linalg_vander")
-def linalg_vander(x: Any, *, N: int | None = None) -> Any:
+def linalg_vander(x: Any, *, N: int | None = None) -> Tensor:
     """y[..., i, j] = x[..., i] ** j for j in 0 ... N - 1. A 0-d x counts as 1-d."""
     if not len(x.shape):
         x = ops.unsqueeze(x, 0)
@@ -395,6 +398,6 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
 
 
 @sugar(name="linalg_diagonal")
-def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A view of the diagonals of the matrices in the dims dim1 and dim2."""
     return ops.diagonal(A, offset, dim1, dim2)

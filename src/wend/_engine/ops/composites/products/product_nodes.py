@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from wend._engine.ops.gradient_nodes import LaidOperand, NodeBuilder, NodeOperand
 
-def matmul_nodes(n: Any, x: Any, w: Any) -> Any:
+
+def matmul_nodes(n: NodeBuilder, x: NodeOperand, w: NodeOperand) -> object:
     """The nodes of x @ w."""
     return laid_matmul(n, n.laid(x), n.laid(w))
 
 
-def laid_matmul(n: Any, x: Any, w: Any) -> Any:
+def laid_matmul(n: NodeBuilder, x: LaidOperand, w: LaidOperand) -> object:
     """The nodes of x @ w, of operands that may be views."""
     ranks = len(x.shape), len(w.shape)
     plain = {(1, 1): n.Dot, (2, 1): n.Mv, (2, 2): n.Mm}.get(ranks)
@@ -34,7 +37,7 @@ def laid_matmul(n: Any, x: Any, w: Any) -> Any:
     return n.Squeeze1(y) if 1 in ranks else y
 
 
-def _folds(x: Any, w: Any) -> bool:
+def _folds(x: LaidOperand, w: LaidOperand) -> bool:
     """Whether the rows of the operand with more dims go through a single product of matrices."""
     large, small = (x, w) if len(x.shape) >= len(w.shape) else (w, x)
     if small.active:
@@ -55,12 +58,12 @@ def _folds(x: Any, w: Any) -> bool:
     return not prod(shape) or all(strides[i] == strides[i + 1] * shape[i + 1] for i in range(last))
 
 
-def _folded(n: Any, x: Any, w: Any) -> Any:
+def _folded(n: NodeBuilder, x: LaidOperand, w: LaidOperand) -> object:
     rows = x.reshape((prod(x.shape[:-1]), x.shape[-1]))
     return n.UnsafeView((n.Mm if len(w.shape) == 2 else n.Mv)(rows.edge, w.edge))
 
 
-def _stacked(x: Any, front: tuple[int, ...]) -> Any:
+def _stacked(x: LaidOperand, front: tuple[int, ...]) -> LaidOperand:
     """x for all of the products, as a stack of matrices."""
     return x.expand((*front, *x.shape[-2:])).reshape((prod(front), *x.shape[-2:]))
 
@@ -71,7 +74,9 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(m if k == 1 else k for k, m in zip(a, b, strict=True))
 
 
-def linear_nodes(n: Any, x: Any, weight: Any, bias: Any) -> Any:
+def linear_nodes(
+    n: NodeBuilder, x: NodeOperand, weight: NodeOperand, bias: NodeOperand | None
+) -> object:
     """The nodes of x @ weight.T + bias."""
     w = n.laid(weight)
     if weight.rank == 2:
@@ -86,7 +91,7 @@ def linear_nodes(n: Any, x: Any, weight: Any, bias: Any) -> Any:
     return n.Add(laid_matmul(n, n.laid(x), w), bias)
 
 
-def tensordot_nodes(n: Any, a: Any, b: Any, dims: Any) -> Any:
+def tensordot_nodes(n: NodeBuilder, a: NodeOperand, b: NodeOperand, dims: Any) -> object:
     """The nodes of tensordot."""
     if isinstance(dims, int):
         dims = range(-dims, 0), range(dims)
@@ -99,7 +104,9 @@ def tensordot_nodes(n: Any, a: Any, b: Any, dims: Any) -> Any:
     return n.View(n.Mm(x.edge, w.edge))
 
 
-def einsum_nodes(n: Any, operands: list[Any], labels: list[Any], out: Any, rest: list[int]) -> Any:
+def einsum_nodes(
+    n: NodeBuilder, operands: list[NodeOperand], labels: list[Any], out: Any, rest: list[int]
+) -> object:
     """The nodes of einsum over at most two operands; rest: the labels that are summed over."""
     order = [*out, *rest]
     first, *second = [
@@ -121,7 +128,7 @@ def einsum_nodes(n: Any, operands: list[Any], labels: list[Any], out: Any, rest:
     left = [d for d in apart if d not in pairs and x.shape[d] != 1]
     right = [d for d in apart if d not in pairs and d not in left]
 
-    def stacked(v: Any, *groups: list[int], unused: list[int]) -> Any:
+    def stacked(v: LaidOperand, *groups: list[int], unused: list[int]) -> Any:
         moved = v.permute([*(d for group in groups for d in group), *unused])
         return moved.reshape([prod(v.shape[d] for d in group) for group in groups]).edge
 
@@ -130,7 +137,7 @@ def einsum_nodes(n: Any, operands: list[Any], labels: list[Any], out: Any, rest:
     return n.View(y)
 
 
-def _by_labels(x: Any, labels: Any, order: list[int]) -> Any:
+def _by_labels(x: LaidOperand, labels: Sequence[int], order: list[int]) -> LaidOperand:
     """x with a dim per label, in this order."""
     labels = list(labels)
     for label in dict.fromkeys(labels):
@@ -146,7 +153,7 @@ def _by_labels(x: Any, labels: Any, order: list[int]) -> Any:
     return x.permute([labels.index(label) for label in order])
 
 
-def _summed(n: Any, x: Any, dims: list[int]) -> Any:
+def _summed(n: NodeBuilder, x: LaidOperand, dims: list[int]) -> LaidOperand:
     if not dims:
         return x
     return n.made(n.Sum1(x.edge), [1 if d in dims else m for d, m in enumerate(x.shape)])

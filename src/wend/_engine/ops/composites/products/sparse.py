@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.primitive import Sample, composite, ops
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.core.primitive import Primitive, Sample, composite, ops
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
 def _samples(rng: np.random.Generator) -> Iterator[Sample]:
@@ -21,8 +20,14 @@ def _samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def _onnx(
-    self: Any, g: OnnxBuilder, rows: Any, columns: Any, values: Any, dense: Any, size: Any
-) -> Any:
+    self: Primitive,
+    g: OnnxBuilder,
+    rows: OnnxValue,
+    columns: OnnxValue,
+    values: OnnxValue,
+    dense: OnnxValue,
+    size: Size,
+) -> OnnxValue:
     picked = g.node("Gather", dense, columns, axis=0)
     count, width = rows.shape[0], dense.shape[1]
     scaled = g.node("Mul", g.reshape(values, (count, 1)), picked)
@@ -32,7 +37,9 @@ def _onnx(
 
 
 @composite(samples=_samples, onnx=_onnx)
-def sparse_product(rows: Tensor, columns: Tensor, values: Tensor, dense: Tensor, size: Size) -> Any:
+def sparse_product(
+    rows: Tensor, columns: Tensor, values: Tensor, dense: Tensor, size: Size
+) -> Tensor:
     """y[rows[k]] += values[k] * dense[columns[k]], for all k; y has `size` rows.
 
     rows, columns, values: (elements,)   dense: (m, n)   ->   y: (size, n). Generated code needs no
