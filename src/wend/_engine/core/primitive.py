@@ -11,7 +11,7 @@ import inspect
 import re
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from wend._engine.base.dtypes import DEFAULT_LISTENERS, INT
 from wend._engine.base.errors import ArgumentTypeError
@@ -39,24 +39,26 @@ from wend._engine.core.signature import (
 from wend._engine.core.symbolic import Guards, SymInt, expr_of, hint_of
 from wend._engine.core.types import Number, Spec
 
+R = TypeVar("R", covariant=True)
+
 #: Primitive classes by public name.
 REGISTRY: dict[str, type[Primitive]] = {}
 
 
-class Op(Protocol):
+class PublicOp(Protocol[R]):
     """The public function of an op, as rules call it."""
 
     primitive: type[Primitive]
     general: Callable[..., Any] | None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
         """A tensor; a tuple of tensors of an op with several results."""
 
 
 class _Ops:
     """Every op by name: `ops.tanh(x)`.  For rules, which may use ops of any family."""
 
-    def __getattr__(self, name: str) -> Op:
+    def __getattr__(self, name: str) -> PublicOp[Tensor]:
         raise AttributeError(f"no op is called {name!r}")
 
 
@@ -331,7 +333,7 @@ def composite(
     result: Any = None,
     samples: Callable[..., Iterator[Sample]] | None = None,
     **facts: object,
-) -> Callable[[Callable[..., Any]], Any]:
+) -> Callable[[Callable[..., R]], PublicOp[R]]:
     """Make an op of a function over tensors.  Returns the op's public callable.
 
     signature: the parameters as text; if empty, those of the function with their kinds
@@ -341,7 +343,7 @@ def composite(
     records = in_records(call | facts)
     rules = {key: rule for key, rule in facts.items() if key not in FIELDS}
 
-    def make(body: Callable[..., Any]) -> Any:
+    def make(body: Callable[..., R]) -> PublicOp[R]:
         public = name or body.__name__
         members: dict[str, Any] = {
             "__doc__": body.__doc__,
@@ -359,7 +361,8 @@ def composite(
         title = "".join(part.capitalize() for part in public.split("_"))
         metaclass: type[type] = type(Composite)
         cls: type[Any] = metaclass(title, (Composite,), members)
-        return cls.function
+        function: PublicOp[R] = cls.function
+        return function
 
     return make
 
@@ -387,7 +390,7 @@ _hot.set_slot("signature", signature_of)
 
 def overload(
     name: str,
-    *alternatives: type[Primitive] | OpFunction,
+    *alternatives: type[Primitive] | OpFunction | PublicOp[Any],
     functions: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     inplace: bool = False,
@@ -397,7 +400,7 @@ def overload(
 
     Alternatives are Primitive classes or op callables.
     """
-    classes = [a.primitive if isinstance(a, OpFunction) else a for a in alternatives]
+    classes = [a if isinstance(a, type) else a.primitive for a in alternatives]
     binders = [Binder(name, c, tensors_only=c.torch.numbers_inside) for c in classes]
     function = make_function(name, OverloadBinder(name, binders), classes[0])
     if doc is not None:
