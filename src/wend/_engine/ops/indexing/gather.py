@@ -156,7 +156,7 @@ class IntoElements(_Elementwise1d, abstract=True):
             )
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: Any, index: Any, src: Any) -> None:
+    def checked(self, x: Any, index: Tensor, src: Any) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, src: np.ndarray) -> np.ndarray:
@@ -180,13 +180,13 @@ class IntoElements(_Elementwise1d, abstract=True):
         """Combine src into x[key]."""
         raise NotImplementedError
 
-    def again(self, x: Tensor, dim: int, index: Any, src: Tensor) -> Tensor:
+    def again(self, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         """The same op on new operands."""
         raise NotImplementedError
 
     onnx_reduction = "none"
 
-    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: Size, src: Any) -> OnnxValue:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: Size, src: OnnxValue) -> OnnxValue:
         whole, places, values = (self.onnx_whole(g, t) for t in (x, index, src))
         values = g.corner(values, places.shape)
         dim = self.place(whole.rank)
@@ -195,7 +195,7 @@ class IntoElements(_Elementwise1d, abstract=True):
 
     def batch(
         self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor, src: Tensor
-    ) -> Any:
+    ) -> Tensor:
         x, index, src = (
             with_batch(t, b, size) for t, b in zip((x, index, src), batched, strict=True)
         )
@@ -204,7 +204,7 @@ class IntoElements(_Elementwise1d, abstract=True):
         return ops.reshape_to(y, x.shape)
 
 
-def unfitted(g: Tensor, index: Any, src: Tensor) -> Tensor:
+def unfitted(g: Tensor, index: Tensor, src: Tensor) -> Tensor:
     """Gradients of the elements of src that the index meets, in the shape of src: 0 elsewhere."""
     if len(src.shape) != len(index.shape):
         return ops.reshape_to(g, src.shape)
@@ -242,7 +242,7 @@ class ScatterSrc(IntoElements):
     def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
         x[key] = src
 
-    def again(self, x: Tensor, dim: int, index: Any, src: Tensor) -> Tensor:
+    def again(self, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         return ops.scatter(x, dim, index, src)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:
@@ -318,7 +318,7 @@ class ScatterAdd(IntoElements):
         add = np.logical_or if x.dtype == bool else np.add
         add.at(x, key, src)
 
-    def again(self, x: Tensor, dim: int, index: Any, src: Tensor) -> Tensor:
+    def again(self, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         return ops.scatter_add(x, dim, index, src)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:

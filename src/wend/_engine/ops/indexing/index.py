@@ -156,7 +156,7 @@ class IndexShapeError(ShapeError, IndexError):
     """Index tensors that do not broadcast together: an IndexError in PyTorch."""
 
 
-def _aligned(index: Any, depth: int) -> Tensor:
+def _aligned(index: Tensor, depth: int) -> Tensor:
     """A batched index with dims of extent 1 put in behind the batch axis, up to `depth`."""
     shape = tuple(index.shape)
     return ops.reshape_to(index, (shape[0], *(1,) * (depth + 1 - len(shape)), *shape[1:]))

@@ -138,7 +138,7 @@ class _IntoDim(_AlongDim, abstract=True):
             )
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: Any, index: Any, source: Any) -> None:
+    def checked(self, x: Any, index: Tensor, source: Any) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ class _IntoDim(_AlongDim, abstract=True):
         """As `reference`, into x itself."""
         raise NotImplementedError
 
-    def again(self, x: Tensor, dim: int, index: Any, source: Tensor) -> Tensor:
+    def again(self, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
         """The same op on new operands."""
         raise NotImplementedError
 
@@ -201,7 +201,7 @@ class IndexAdd(_IntoDim):
         add.at(x, self.key(x, index), source if source.ndim else source.reshape(1))
         return x
 
-    def again(self, x: Tensor, dim: int, index: Any, source: Tensor) -> Tensor:
+    def again(self, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
         return ops.index_add(x, dim, index, source)
 
     def vjp(
@@ -235,7 +235,7 @@ class IndexCopy(_IntoDim):
         x[self.key(x, index)] = source if x.ndim else source.reshape(())
         return x
 
-    def again(self, x: Tensor, dim: int, index: Any, source: Tensor) -> Tensor:
+    def again(self, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
         return ops.index_copy(x, dim, index, source)
 
     def vjp(

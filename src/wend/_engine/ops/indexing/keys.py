@@ -269,7 +269,7 @@ def _of_sequence(item: Any) -> Any:
     return _whole(_as_tensor(item if isinstance(item, (list, tuple)) else list(item)))
 
 
-def _whole(index: Any) -> Tensor:
+def _whole(index: Tensor) -> Tensor:
     """Floats that are no tensor's as ints, towards zero: PyTorch's result for such a list."""
     return ops.cast(index, int64) if index.dtype.category == FLOAT else index
 

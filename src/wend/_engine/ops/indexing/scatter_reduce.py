@@ -72,7 +72,7 @@ class ScatterReduce(IntoElements):
         divide: Any = np.floor_divide if x.dtype.kind in "iub" else np.divide
         x[met] = divide(total[met], counts[met].astype(total.dtype)).astype(x.dtype)
 
-    def again(self, x: Tensor, dim: int, index: Any, src: Tensor) -> Tensor:
+    def again(self, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         return ops.scatter_reduce(x, dim, index, src, self.reduce, include_self=self.include_self)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:
@@ -148,7 +148,7 @@ class ScatterReduce(IntoElements):
             yield Sample(*args, reduce, include_self=False)
 
 
-def fitted(src: Tensor, index: Any) -> Tensor:
+def fitted(src: Tensor, index: Tensor) -> Tensor:
     """The elements of src that the index meets, in the shape of the index."""
     if len(src.shape) != len(index.shape):
         return ops.reshape_to(src, index.shape)

@@ -88,7 +88,7 @@ class PartScatter(Primitive, abstract=True):
         places = g.reshape(self.onnx_part(g, x, src, *sizes), (numel(src.shape),))
         return g.reshape(g.scatter(flat, places, values, 0), x.shape)
 
-    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, *sizes: Any) -> OnnxValue:
+    def onnx_part(self, g: OnnxBuilder, x: Any, src: OnnxValue, *sizes: Any) -> OnnxValue:
         """The places in the flat input of the elements of the part, in the part's shape."""
         raise NotImplementedError
 
@@ -121,7 +121,9 @@ class SliceScatter(PartScatter):
     def viewed(self, x: Tensor, start: Size | None, end: Size | None, step: Any) -> Tensor:
         return ops.slice(x, self.dim, start, end, step)
 
-    def again(self, x: Tensor, src: Any, start: Any, end: Size | None, step: Size) -> Tensor:
+    def again(
+        self, x: Tensor, src: Any, start: Size | None, end: Size | None, step: Size
+    ) -> Tensor:
         return ops.slice_scatter(x, src, self.dim, start, end, step)
 
     def onnx_part(
@@ -182,7 +184,7 @@ class SelectScatter(PartScatter):
     def viewed(self, x: Tensor, index: Any) -> Tensor:
         return ops.select(x, self.dim, index)
 
-    def again(self, x: Tensor, src: Any, index: Any) -> Tensor:
+    def again(self, x: Tensor, src: Any, index: Size) -> Tensor:
         return ops.select_scatter(x, src, self.dim, index)
 
     def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, index: Size) -> Any:
@@ -228,7 +230,7 @@ class DiagonalScatter(PartScatter):
     def viewed(self, x: Tensor, offset: Any) -> Tensor:
         return ops.diagonal(x, offset, self.dim1, self.dim2)
 
-    def again(self, x: Tensor, src: Any, offset: Any) -> Tensor:
+    def again(self, x: Tensor, src: Any, offset: Size) -> Tensor:
         return ops.diagonal_scatter(x, src, offset, self.dim1, self.dim2)
 
     def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, offset: Size) -> Any:
@@ -282,7 +284,7 @@ class StridedScatter(PartScatter):
     def viewed(self, x: Tensor, size: Any, stride: Sizes, offset: Any) -> Tensor:
         return ops.as_strided(x, size, stride, offset)
 
-    def again(self, x: Tensor, src: Any, size: Any, stride: Sizes, offset: Size | None) -> Tensor:
+    def again(self, x: Tensor, src: Any, size: Sizes, stride: Sizes, offset: Size | None) -> Tensor:
         return ops.strided_scatter(x, src, size, stride, offset)
 
     def onnx_part(
