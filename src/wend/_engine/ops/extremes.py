@@ -101,7 +101,7 @@ class MaxAll(_Greatest):
     dim = None
     keepdim = False
 
-    def hits(self, x: Any, y: Any) -> Any:
+    def hits(self, x: Any, y: Any) -> Tensor:
         return _hits_or_nan(x, y)
 
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
@@ -122,7 +122,7 @@ class MinAll(_Least):
     dim = None
     keepdim = False
 
-    def hits(self, x: Any, y: Any) -> Any:
+    def hits(self, x: Any, y: Any) -> Tensor:
         return _hits_or_nan(x, y)
 
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:

@@ -52,7 +52,9 @@ class _Selection(Primitive, abstract=True):
         return (ops.scatter_add(zeros_of(x), self.dim, y[1], g[0]),)
 
 
-def onnx_sorted(g: OnnxBuilder, x: OnnxValue, dim: int, k: Any, largest: bool) -> Any:
+def onnx_sorted(
+    g: OnnxBuilder, x: OnnxValue, dim: int, k: Any, largest: bool
+) -> tuple[OnnxValue, ...]:
     """The first k elements in order, and their places; ties keep their order in ONNX too."""
     outputs = g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, outputs=2)
     return tuple(outputs)
@@ -302,7 +304,7 @@ def check_not_empty(op: str, shape: Shape, dim: int) -> None:
         )
 
 
-def reduced(shape: Shape, dim: int, keepdim: bool) -> Any:
+def reduced(shape: Shape, dim: int, keepdim: bool) -> Shape:
     """shape without a dim, or with an extent of 1 in place of that dim."""
     if not shape:
         return ()

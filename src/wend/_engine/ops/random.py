@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Draw(Primitive, abstract=True):
         wide = out if out is float64 else float32
         return g.expand(g.constant(0, wide), size)
 
-    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> NoReturn:
         raise AssertionError("a draw has no operands: it never meets a batch")
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

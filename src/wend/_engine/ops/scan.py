@@ -148,7 +148,7 @@ class Cumprod(_Cumulative):
         s = scan_back(wide, g, axis)
         return (ops.cast(ops.mul(shift_in(conj(y), axis, 1), s), x.dtype),)
 
-    def onnx_fold(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx_fold(self, g: OnnxBuilder, x: Any) -> OnnxValue:
         return self.onnx_scan(g, x, 1, lambda b, y, v: b.mul(y, v))
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

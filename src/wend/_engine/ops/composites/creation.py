@@ -12,7 +12,7 @@ from wend._engine.base.devices import META, MetaPackage, place_asked
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.kinds import DType, Scalar, Size, Tensor
+from wend._engine.core.kinds import DType, Operand, Scalar, Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import category_of, hints, numel
 from wend._engine.ops.numeric import require
@@ -22,31 +22,31 @@ from wend._engine.ops.views.strided import arange
 
 
 @sugar()
-def zeros_like(input: Any, *, dtype: Any = None) -> Tensor:
+def zeros_like(input: Any, *, dtype: DType | None = None) -> Tensor:
     """Zeros of input's shape, and of input's dtype unless a dtype is given."""
     return ops.full(input.shape, 0, dtype=dtype or input.dtype)
 
 
 @sugar()
-def ones_like(input: Any, *, dtype: Any = None) -> Tensor:
+def ones_like(input: Any, *, dtype: DType | None = None) -> Tensor:
     """1 in input's shape, and in input's dtype unless a dtype is given."""
     return ops.full(input.shape, 1, dtype=dtype or input.dtype)
 
 
 @sugar()
-def full_like(input: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+def full_like(input: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """fill_value in input's shape, and in input's dtype unless a dtype is given."""
     return ops.full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
 @sugar()
-def zeros(size: Any, *, dtype: Any = None) -> Tensor:
+def zeros(size: Any, *, dtype: DType | None = None) -> Tensor:
     """Zeros of shape `size`; dtype: by default the default float type."""
     return ops.full(size, 0.0, dtype=dtype)
 
 
 @sugar()
-def ones(size: Any, *, dtype: Any = None) -> Tensor:
+def ones(size: Any, *, dtype: DType | None = None) -> Tensor:
     """Ones of shape `size`; dtype: by default the default float type."""
     return ops.full(size, 1.0, dtype=dtype)
 
@@ -69,7 +69,7 @@ def linspace(start: Scalar, end: Scalar, steps: Size, *, dtype: DType | None = N
     return ops.cast(_linspace("linspace", start, end, steps, dtype), dtype)
 
 
-def _linspace(op: str, start: Any, end: Any, steps: Any, dtype: Any) -> Any:
+def _linspace(op: str, start: Operand, end: Operand, steps: Size, dtype: DType | None) -> Tensor:
     """The numbers in float64, between ends that are in `dtype`."""
     if steps < 0:
         raise ShapeError(f"{op}: number of steps must be non-negative, and is {steps}")
@@ -85,7 +85,7 @@ def _linspace(op: str, start: Any, end: Any, steps: Any, dtype: Any) -> Any:
     return ops.where(ops.lt(i, steps // 2), i * step + start, end - (steps - 1 - i) * step)
 
 
-def _spaced_dtype(op: str, dtype: Any, *ends: Any) -> Any:
+def _spaced_dtype(op: str, dtype: DType | None, *ends: Scalar) -> DType:
     if dtype is None:
         return dtypes.get_default_dtype()
     if any(category_of(end) > dtypes.FLOAT for end in ends):
@@ -104,7 +104,7 @@ def _logspace_samples(rng: np.random.Generator) -> Iterator[Sample]:
 )
 def logspace(
     start: Scalar, end: Scalar, steps: Size, base: Scalar = 10.0, *, dtype: DType | None = None
-) -> Any:
+) -> Tensor:
     """y[i] = base ** (start + i * (end - start) / (steps - 1)). Raises ShapeError for steps < 0."""
     dtype = _spaced_dtype("logspace", dtype, start, end)
     exponents = _linspace("logspace", start, end, steps, dtype)
@@ -132,7 +132,7 @@ def eye(n: Size, m: Size | None = None, *, dtype: DType | None = None) -> Tensor
 # --- triangles ------------------------------------------------------------------
 
 
-def _below(op: str, input: Tensor, diagonal: Any) -> Tensor:
+def _below(op: str, input: Tensor, diagonal: Size) -> Tensor:
     """Where column - row <= diagonal, in the last two dims. Raises ShapeError below 2 dims."""
     if len(input.shape) < 2:
         raise ShapeError(

@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import FLOAT, bool_, int64, uint8
 from wend._engine.base.errors import DTypeError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim, normalize_dims
-from wend._engine.core.kinds import Scalar, Tensor
+from wend._engine.core.kinds import Operand, Scalar, Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
@@ -91,7 +91,7 @@ def diff(
     return x
 
 
-def _trapezoids(op: str, y: Any, widths: Any, dim: int) -> Any:
+def _trapezoids(op: str, y: Tensor, widths: Any, dim: int) -> Any:
     """The areas between neighbours; widths: a number, or positions as a tensor."""
     later, earlier = _neighbours(y, dim)
     if is_number(widths):
@@ -123,7 +123,7 @@ def _spacing_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(y, dx=2, dim=0)
 
 
-def _trapezoid(op: str, y: Tensor, widths: Any, dim: int) -> Tensor:
+def _trapezoid(op: str, y: Tensor, widths: Operand, dim: int) -> Tensor:
     dim = real_dim(dim, len(y.shape), op)
     if y.shape[dim] == 0:
         rest = tuple(n for d, n in enumerate(y.shape) if d != dim)
@@ -155,7 +155,7 @@ def trapezoid_spaced(y: Tensor, *, dx: Scalar, dim: int = -1) -> Tensor:
     return _trapezoid("trapezoid", y, dx, dim)
 
 
-def _cumulative(y: Tensor, widths: Any, dim: int) -> Tensor:
+def _cumulative(y: Tensor, widths: Operand, dim: int) -> Tensor:
     dim = real_dim(dim, len(y.shape), "cumulative_trapezoid")
     return ops.cumsum(_trapezoids("cumulative_trapezoid", y, widths, dim), dim)
 
@@ -274,7 +274,7 @@ def gradient(
     )
 
 
-def _derivative(x: Any, dim: int, step: Any, edge_order: int) -> Any:
+def _derivative(x: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
     """The estimate along a dim; step: a number, a 0-d tensor, or coordinates."""
     n = x.shape[dim]
     if is_number(step) or not len(step.shape):
@@ -294,10 +294,10 @@ def _derivative(x: Any, dim: int, step: Any, edge_order: int) -> Any:
         behind = (1,) * (len(x.shape) - 1 - dim)
         gaps = ops.reshape(later - earlier, (n - 1, *behind))
 
-    def at(place: Any) -> Tensor:
+    def at(place: Size) -> Tensor:
         return ops.slice(x, dim, place, place + 1)
 
-    def gap(place: Any) -> Tensor:
+    def gap(place: Size) -> Any:
         return step if gaps is None else ops.slice(gaps, 0, place, place + 1)
 
     if edge_order == 1:
@@ -315,7 +315,7 @@ def _derivative(x: Any, dim: int, step: Any, edge_order: int) -> Any:
     return ops.cat([left, inner, right], dim)
 
 
-def _one_sided(a: Any, b: Any, c: Any, first: Any, second: Any) -> Any:
+def _one_sided(a: Tensor, b: Tensor, c: Tensor, first: Any, second: Any) -> Any:
     """The derivative at a, from values in a row; first, second: the ways from a to b, b to c."""
     slope, further = (b - a) / first, (c - b) / second
     return slope + (slope - further) * first / (first + second)

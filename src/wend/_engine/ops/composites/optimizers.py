@@ -26,13 +26,13 @@ from wend._engine.ops.numeric import INEXACT
 _FACTS: dict[str, Any] = {"result": tuple, "supports": INEXACT}
 
 
-def _arrays(rng: Any, signed: int, positive: int) -> list[Any]:
+def _arrays(rng: np.random.Generator, signed: int, positive: int) -> list[Any]:
     """Operands of a sample: the last `positive` operands are sums of squares."""
     arrays = [rng.normal(size=(2, 3)) for _ in range(signed)]
     return arrays + [np.abs(rng.normal(size=(2, 3))) for _ in range(positive)]
 
 
-def _gradient(param: Tensor, grad: Tensor, weight_decay: Any, maximize: bool) -> Tensor:
+def _gradient(param: Tensor, grad: Tensor, weight_decay: Scalar | None, maximize: bool) -> Tensor:
     """The gradient to descend, with the gradient of an L2 penalty."""
     if maximize:
         grad = ops.neg(grad)
@@ -41,7 +41,7 @@ def _gradient(param: Tensor, grad: Tensor, weight_decay: Any, maximize: bool) ->
     return grad
 
 
-def _decayed(param: Tensor, lr: Any, weight_decay: Any) -> Tensor:
+def _decayed(param: Tensor, lr: Scalar, weight_decay: Scalar | None) -> Tensor:
     """The parameter after decoupled weight decay."""
     return param if weight_decay is None else ops.mul(param, 1 - lr * weight_decay)
 
@@ -55,18 +55,18 @@ def _faded(average: Tensor) -> Tensor:
     return _no_less(ops.abs(average), average)
 
 
-def _no_less(size: Any, average: Tensor) -> Tensor:
+def _no_less(size: Tensor, average: Tensor) -> Tensor:
     """A decaying average, 0 where `size` is not that of a normal number."""
     least = finfo(float64 if average.dtype is float64 else float32).smallest_normal
     return ops.where(ops.lt(size, least), 0.0, average)
 
 
-def faded_average(old: Tensor, new: Tensor, weight: Any) -> Tensor:
+def faded_average(old: Tensor, new: Tensor, weight: Scalar) -> Tensor:
     """old + weight * (new - old), 0 where too small to be a normal number."""
     return _faded(ops.add(old, ops.mul(ops.sub(new, old), weight)))
 
 
-def _mean_square(old: Tensor, grad: Tensor, beta: Any) -> Tensor:
+def _mean_square(old: Tensor, grad: Tensor, beta: Scalar) -> Tensor:
     mean = ops.add(ops.mul(old, beta), ops.mul(ops.mul(grad, grad), 1 - beta))
     return _no_less(mean, mean)  # none is below 0
 
@@ -143,7 +143,7 @@ def adam_step(
     *,
     maximize: bool = False,
     decoupled: bool = False,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """(param', exp_avg', exp_avg_sq'), then max_exp_avg_sq' if given (amsgrad).
 
     param' = param - lr / (1 - beta1**step) * m / (sqrt(v / (1 - beta2**step)) + eps); step counts
@@ -191,7 +191,7 @@ def adamax_step(
     weight_decay: Scalar | None = None,
     *,
     maximize: bool = False,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(param', exp_avg', exp_inf'): exp_inf' = max(beta2 * exp_inf, |g| + eps).
 
     param' = param - lr / (1 - beta1**step) * exp_avg' / exp_inf'. Kingma, Ba: Adam (2015).
@@ -232,7 +232,7 @@ def nadam_step(
     *,
     maximize: bool = False,
     decoupled: bool = False,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(param', exp_avg', exp_avg_sq') of Adam with Nesterov momentum.
 
     mu, mu_next: momentum of this step and the next     mu_product: of all steps so far
@@ -278,7 +278,7 @@ def radam_step(
     *,
     maximize: bool = False,
     decoupled: bool = False,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(param', exp_avg', exp_avg_sq') of rectified Adam.
 
     rectification: the factor of the adaptive step once the variance is tractable, None before
@@ -327,7 +327,7 @@ def rmsprop_step(
     momentum: Scalar = 0.0,
     *,
     maximize: bool = False,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(param', square_avg'), then momentum_buffer' and grad_avg' of those that are given.
 
     param' = param - lr * g / (sqrt(mean of g**2 - grad_avg'**2) + eps); grad_avg: centered.
@@ -369,7 +369,7 @@ def adagrad_step(
     weight_decay: Scalar | None = None,
     *,
     maximize: bool = False,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """(param', state_sum'): param' = param - lr' * g / (sqrt(sum of g**2) + eps).
 
     lr' = lr / (1 + (step - 1) * lr_decay). Duchi, Hazan, Singer: Adaptive subgradient methods
@@ -403,7 +403,7 @@ def adadelta_step(
     weight_decay: Scalar | None = None,
     *,
     maximize: bool = False,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(param', square_avg', acc_delta'): the step is g * sqrt(acc_delta + eps) / rms(g).
 
     Zeiler: ADADELTA: an adaptive learning rate method (2012).

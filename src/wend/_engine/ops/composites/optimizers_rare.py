@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,14 @@ from wend._engine.ops.composites.optimizers import faded_average
 from wend._engine.ops.composites.real_pairs import on_real_pairs
 
 
-def _directed(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:
+def _directed(param: Tensor, grad: Tensor, weight_decay: Scalar | None, maximize: bool) -> Tensor:
     """The gradient to go against: the sign turned for maximization, weight decay added."""
     if maximize:
         grad = -grad
     return grad if weight_decay is None else grad + weight_decay * param
 
 
-def _samples(states: int, *settings: Any) -> Any:
+def _samples(states: int, *settings: float) -> Callable[..., Any]:
     def samples(rng: np.random.Generator) -> Iterator[Sample]:
         tensors = [rng.normal(size=(2, 3)) for _ in range(2 + states)]
         yield Sample(*tensors, *settings)
@@ -113,7 +113,7 @@ def adafactor_step(
     d: Scalar,
     *,
     maximize: bool = False,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """(param', variance'), then column' if given (Shazeer and Stern, 2018).
 
     variance: mean squares of the gradient, or with `column` those of its rows
@@ -140,7 +140,7 @@ def adafactor_step(
     return param * (1 - decay) - update * (longest / excess), *state
 
 
-def _root_mean_square(x: Any) -> Tensor:
+def _root_mean_square(x: Tensor) -> Tensor:
     return ops.sqrt(ops.mean(x * x, None, False))
 
 
@@ -172,7 +172,7 @@ def muon_step(
     nesterov: bool = True,
     rounds: int = 5,
     tall: bool = False,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """(param', buffer') of a matrix (Jordan, 2024): the update is about orthogonal.
 
     size: of the update     decay: factor of decoupled weight decay     tall: more rows than columns

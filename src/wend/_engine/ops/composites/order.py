@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ def msort(input: Tensor) -> Tensor:
     return ops.sort(input, 0)[0]
 
 
-def _picked(input: Any, dim: int, index: Any, keepdim: bool) -> Any:
+def _picked(input: Tensor, dim: int, index: Tensor, keepdim: bool) -> tuple[Tensor, Tensor]:
     """(values, indices) at `index`, of extent 1 along dim."""
     value = ops.gather(input, dim, index)
     if keepdim:
@@ -73,7 +72,7 @@ def _kthvalue_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=NUMERIC,
     samples=_kthvalue_samples,
 )
-def kthvalue(input: Tensor, k: Size, dim: int = -1, keepdim: bool = False) -> Any:
+def kthvalue(input: Tensor, k: Size, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """(values, indices): the k-th least element along `dim`, k from 1; NaN is the greatest.
 
     Raises ShapeError unless 1 <= k <= the extent, DimError if that dim is empty.
@@ -101,7 +100,7 @@ def _median_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(np.array([[3, 1, 2]]), -1)
 
 
-def _median(op: str, input: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> Any:
+def _median(op: str, input: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Tensor, ...]:
     require(op, NUMERIC, input.dtype)
     shape = tuple(input.shape)
     dim = normalize_dim(dim, len(shape), op)
@@ -128,7 +127,7 @@ def _median(op: str, input: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> 
     supports=NUMERIC,
     samples=_median_samples,
 )
-def median_dim(input: Tensor, dim: int, keepdim: bool = False) -> Any:
+def median_dim(input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, ...]:
     """(values, indices): the median along `dim`, the lower in the middle; NaN beside any NaN.
 
     Raises DimError for an empty dim.
@@ -142,7 +141,7 @@ def median_dim(input: Tensor, dim: int, keepdim: bool = False) -> Any:
     supports=NUMERIC,
     samples=_median_samples,
 )
-def nanmedian_dim(input: Tensor, dim: int, keepdim: bool = False) -> Any:
+def nanmedian_dim(input: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, ...]:
     """(values, indices): the median along `dim` of the elements that are not NaN."""
     return _median("nanmedian", input, dim, keepdim, skip_nan=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.dtypes import int64
+from wend._engine.base.dtypes import DType, int64
 from wend._engine.base.errors import DTypeError, ExecutionError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core._hot import Tensor, value_of
@@ -85,7 +85,7 @@ def quantiles(
     return ops.squeeze(quantile, -1) if single else ops.movedim(quantile, -1, 0)
 
 
-def _check(op: str, input: Any, q: Any, interpolation: str) -> None:
+def _check(op: str, input: Tensor, q: Tensor, interpolation: str) -> None:
     if not input.dtype.is_floating_point or input.dtype.itemsize < 4:
         raise DTypeError(f"{op}: input tensor must be either float or double dtype")
     if q.dtype is not input.dtype:
@@ -98,7 +98,7 @@ def _check(op: str, input: Any, q: Any, interpolation: str) -> None:
         )
 
 
-def _ranks(q: Tensor, last: Tensor, dtype: Any) -> Tensor:
+def _ranks(q: Tensor, last: Tensor, dtype: DType) -> Tensor:
     """Where the quantiles lie in order, as fractional indices: (..., count of q)."""
     return ops.cast(last, dtype) * ops.reshape(q, (-1,))
 
@@ -140,7 +140,7 @@ def quantile(
     keepdim: bool = False,
     *,
     interpolation: str = "linear",
-) -> Any:
+) -> Tensor:
     """The q-th quantiles along `dim`, or of all elements; see `quantiles`."""
     return _quantile("quantile", input, q, (dim, keepdim, interpolation), False)
 
@@ -154,6 +154,6 @@ def nanquantile(
     keepdim: bool = False,
     *,
     interpolation: str = "linear",
-) -> Any:
+) -> Tensor:
     """The q-th quantiles of the elements that are not NaN; see `quantiles`."""
     return _quantile("nanquantile", input, q, (dim, keepdim, interpolation), True)

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.dtypes import float32, float64
+from wend._engine.base.dtypes import DType, float32, float64
 from wend._engine.base.errors import DTypeError, ValueRefused
 from wend._engine.base.random_state import RandomState, current
 from wend._engine.core import _hot
-from wend._engine.core.kinds import Scalar, Size, Tensor
-from wend._engine.core.primitive import Sample, composite, ops
+from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
+from wend._engine.core.primitive import PublicOp, Sample, composite, ops
 from wend._engine.ops.numeric import FLOATING, is_half
 from wend._engine.ops.sugar import sugar
 
@@ -32,13 +32,21 @@ def state_of(generator: Any) -> RandomState:
     return state
 
 
-def draw(op: Any, size: Any, *parameters: Any, generator: Any = None, dtype: Any = None) -> Any:
+def draw(
+    op: PublicOp[Tensor],
+    size: Sizes,
+    *parameters: Scalar,
+    generator: object = None,
+    dtype: DType | None = None,
+) -> Tensor:
     """op(size, *parameters, seed, offset): a draw at positions that no other draw will use."""
     seed, offset = state_of(generator).reserve(math.prod(size))
     return op(size, *parameters, seed, offset, dtype=dtype)
 
 
-def draw_per_element(op: Any, x: Any, *parameters: Any, generator: Any = None) -> Any:
+def draw_per_element(
+    op: Callable[..., Any], x: Tensor, *parameters: Scalar, generator: object = None
+) -> Any:
     """op(x, *parameters, seed, offset): a draw per element of x."""
     if _hot.has_override(x):
 
@@ -50,11 +58,11 @@ def draw_per_element(op: Any, x: Any, *parameters: Any, generator: Any = None) -
     return op(x, *parameters, seed, offset)
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: DType | None) -> DType:
     return float32 if dtype is None or is_half(dtype) else dtype
 
 
-def _sized_samples(*parameters: Any) -> Any:
+def _sized_samples(*parameters: float) -> Callable[..., Any]:
     def samples(rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((2, 3), *parameters, 7, 4)
         yield Sample((0,), *parameters, 7, 4)
@@ -64,11 +72,11 @@ def _sized_samples(*parameters: Any) -> Any:
 
 
 def _sized(
-    name: str, parameters: str, doc: str, *sample: Any, grad_name: str = ""
+    name: str, parameters: str, doc: str, *sample: float, grad_name: str = ""
 ) -> Callable[[Callable[..., Any]], Any]:
     """A composite draw: the body gets (size, parameters, seed, offset, compute dtype)."""
 
-    def bind(body: Any) -> Any:
+    def bind(body: Callable[..., Tensor]) -> Callable[..., Any]:
         def rule(size: Size, *rest: Any) -> Tensor:
             *numbers, dtype = rest
             y = body(size, *numbers, _wide(dtype))
@@ -88,7 +96,7 @@ def _sized(
     return bind
 
 
-def _positive_unit(size: Any, seed: Tensor, offset: Any, dtype: Any) -> Tensor:
+def _positive_unit(size: Sizes, seed: Scalar, offset: Scalar, dtype: DType) -> Tensor:
     """Uniform in (0, 1]: the logarithm is finite."""
     return ops.sub(1, ops.uniform(size, seed, offset, dtype=dtype))
 
@@ -101,7 +109,9 @@ def _positive_unit(size: Any, seed: Tensor, offset: Any, dtype: Any) -> Tensor:
     2.0,
     grad_name="UniformBackward0",
 )
-def _uniform_between(size: Any, low: Any, high: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
+def _uniform_between(
+    size: Sizes, low: Scalar, high: Scalar, seed: Scalar, offset: Scalar, dtype: DType
+) -> Tensor:
     u = ops.uniform(size, seed, offset, dtype=dtype)
     # Where rounding would reach the high end, the low end is as good.
     y = ops.add(ops.mul(u, high - low), low)
@@ -109,12 +119,14 @@ def _uniform_between(size: Any, low: Any, high: Any, seed: Any, offset: Any, dty
 
 
 @_sized("normal", "mean: scalar, std: scalar", "y: normal with this mean and deviation.", 1.0, 2.0)
-def _normal(size: Any, mean: Any, std: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
+def _normal(
+    size: Sizes, mean: Scalar, std: Scalar, seed: Scalar, offset: Scalar, dtype: DType
+) -> Tensor:
     return ops.add(ops.mul(ops.standard_normal(size, seed, offset, dtype=dtype), std), mean)
 
 
 @_sized("exponential_draw", "rate: scalar", "y: exponential: -log(1 - u) / rate.", 1.5)
-def _exponential(size: Any, rate: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
+def _exponential(size: Sizes, rate: Scalar, seed: Scalar, offset: Scalar, dtype: DType) -> Tensor:
     return ops.div(ops.neg(ops.log(_positive_unit(size, seed, offset, dtype))), rate)
 
 
@@ -122,31 +134,37 @@ def _exponential(size: Any, rate: Any, seed: Any, offset: Any, dtype: Any) -> Te
     "cauchy_draw", "median: scalar, sigma: scalar", "y: Cauchy: median + sigma * tan(pi * u).",
     0.0, 2.0,
 )  # fmt: skip
-def _cauchy(size: Any, median: Any, sigma: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
+def _cauchy(
+    size: Sizes, median: Scalar, sigma: Scalar, seed: Scalar, offset: Scalar, dtype: DType
+) -> Tensor:
     u = ops.sub(ops.uniform(size, seed, offset, dtype=dtype), 0.5)
     return ops.add(ops.mul(ops.tan(ops.mul(u, math.pi)), sigma), median)
 
 
 @_sized("log_normal_draw", "mean: scalar, std: scalar", "y: exp of normal numbers.", 0.5, 1.0)
-def _log_normal(size: Any, mean: Any, std: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
+def _log_normal(
+    size: Sizes, mean: Scalar, std: Scalar, seed: Scalar, offset: Scalar, dtype: DType
+) -> Tensor:
     z = ops.standard_normal(size, seed, offset, dtype=dtype)
     return ops.exp(ops.add(ops.mul(z, std), mean))
 
 
 @_sized("geometric_draw", "p: scalar", "y: geometric: trials up to the first success, from 1.", 0.3)
-def _geometric(size: Any, p: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
+def _geometric(size: Sizes, p: Scalar, seed: Scalar, offset: Scalar, dtype: DType) -> Tensor:
     u = _positive_unit(size, seed, offset, dtype)
     fail = ops.log1p(ops.neg(ops.full((), p, dtype=dtype)))
     return ops.maximum(ops.ceil(ops.div(ops.log(u), fail)), 1)
 
 
 @_sized("bernoulli_numbers", "p: scalar", "y: 1 with probability p, else 0.", 0.3)
-def _bernoulli_numbers(size: Any, p: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
+def _bernoulli_numbers(
+    size: Sizes, p: Scalar, seed: Scalar, offset: Scalar, dtype: DType
+) -> Tensor:
     return ops.cast(ops.lt(ops.uniform(size, seed, offset, dtype=float32), p), dtype)
 
 
 @_sized("random_order", "", "y: a random order of 0 .. size[0] - 1: the order of random keys.")
-def _random_order(size: Any, seed: Any, offset: Any, dtype: Any) -> Tensor:
+def _random_order(size: Sizes, seed: Scalar, offset: Scalar, dtype: DType) -> Tensor:
     return ops.argsort(ops.random_bits(size, seed, offset), 0)
 
 

@@ -18,7 +18,7 @@ from wend._engine.core.kinds import Attr, Dim, Dims, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import MAX, SymNumber, numel, sym_max
 from wend._engine.ops.numeric import INEXACT, accumulator, is_half
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.reduce import require_elements, restore
 from wend._engine.ops.sugar import with_out
 
@@ -31,7 +31,7 @@ def reduced_axes(dim: Any, rank: int, op: str) -> tuple[int, ...]:
     return tuple(sorted(axes)) if rank else ()
 
 
-def count_of(x: Any, axes: tuple[int, ...]) -> Any:
+def count_of(x: Tensor, axes: tuple[int, ...]) -> Any:
     """How many elements are folded into each result."""
     return numel(tuple(x.shape[a] for a in axes))
 
@@ -69,7 +69,7 @@ def _mean_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 3)), 1, dtype=float64)
 
 
-def _onnx_mean(self: Any, g: OnnxBuilder, x: Any) -> Any:
+def _onnx_mean(self: Any, g: OnnxBuilder, x: OnnxValue) -> Any:
     out = self.dtype or x.dtype
     if out.category != FLOAT or not x.shape:
         return NotImplemented
@@ -88,7 +88,7 @@ def _onnx_mean(self: Any, g: OnnxBuilder, x: Any) -> Any:
 )
 def mean(
     input: Tensor, dim: Dims | None = None, keepdim: bool = False, *, dtype: DType | None = None
-) -> Any:
+) -> Tensor:
     """y = sum of x over `dim` / number of elements summed.
 
     Raises DTypeError for bool and ints, unless a floating dtype is given.
@@ -133,7 +133,7 @@ def nansum(
 )
 def nanmean(
     input: Tensor, dim: Dims | None = None, keepdim: bool = False, *, dtype: DType | None = None
-) -> Any:
+) -> Tensor:
     """y = mean over `dim` of the elements that are not NaN. Raises DTypeError for bool and ints."""
     if input.dtype.category < FLOAT:
         raise DTypeError(
@@ -182,7 +182,7 @@ def _logsumexp_samples(rng: np.random.Generator) -> Iterator[Sample]:
     methods=("logsumexp",),
     samples=_logsumexp_samples,
 )
-def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Any:
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """y = log(sum of exp(x) over `dim`), without overflow; -inf over nothing."""
     x = widened(input if input.dtype.category >= FLOAT else ops.cast(input, float32))
     out = input.dtype if input.dtype.category >= FLOAT else float32
@@ -208,7 +208,9 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Any:
 # --- variance ------------------------------------------------------------------------------
 
 
-def _spread(op: str, x: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def _spread(
+    op: str, x: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+) -> tuple[Tensor, Tensor]:
     """(variance, mean) over `dim`, both with the reduced dims kept iff keepdim.
 
     var(x, False) means unbiased=False: a bool in the place of dim is PyTorch's second overload.
@@ -372,7 +374,7 @@ def extreme_size(
     return y if keepdim else ops.squeeze(y, axes)
 
 
-def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Tensor:
+def norm_of(op: str, x: Tensor, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Tensor:
     """The p-norm of the elements of x over `dim`; see vector_norm."""
     if x.dtype.category < FLOAT:
         raise DTypeError(
@@ -427,7 +429,7 @@ def vector_norm(
     keepdim: bool = False,
     *,
     dtype: DType | None = None,
-) -> Any:
+) -> Tensor:
     """y = (sum of |x|**ord over `dim`) ** (1/ord); max, min for +-inf; how many are not 0 for 0.
 
     The gradient is 0 where the norm has a kink. Raises DTypeError for bool and ints; DimError or
@@ -450,7 +452,7 @@ def norm(
     keepdim: bool = False,
     *,
     dtype: DType | None = None,
-) -> Any:
+) -> Tensor:
     """y = p-norm of the elements of x over `dim`; 'fro' is 2, 'nuc' the sum of singular values.
 
     See vector_norm.
@@ -491,7 +493,7 @@ def _dist_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_dist_samples,
     supports=INEXACT,
 )
-def dist(input: Tensor, other: Tensor, p: Attr = 2) -> Any:
+def dist(input: Tensor, other: Tensor, p: Attr = 2) -> Tensor:
     """y = p-norm of all elements of x - other."""
     return norm_of("dist", ops.sub(input, other), p, None, False, None)
 
@@ -510,7 +512,9 @@ def _aminmax_samples(rng: np.random.Generator) -> Iterator[Sample]:
     result=("min", "max"),
     samples=_aminmax_samples,
 )
-def aminmax(input: Tensor, *, dim: Dim | None = None, keepdim: bool = False) -> Any:
+def aminmax(
+    input: Tensor, *, dim: Dim | None = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
     """(min, max) of x along `dim`, or of all elements of x.
 
     Raises DimError or ShapeError over an empty dim.

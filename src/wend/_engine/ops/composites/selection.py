@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.dtypes import COMPLEX, bool_, int64
+from wend._engine.base.dtypes import COMPLEX, DType, bool_, int64
 from wend._engine.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core.kinds import Dim, Operand, Scalar, Tensor
@@ -20,7 +20,7 @@ from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import DiagonalScatter, SelectScatter, SliceScatter
 
 
-def as_dtype(op: str, value: Any, dtype: Any) -> Tensor:
+def as_dtype(op: str, value: Any, dtype: DType) -> Tensor:
     """A number or 0-d tensor as a 0-d tensor of that dtype.
 
     Raises DTypeError for a complex number in a real dtype, ShapeError for a tensor with dims.
@@ -40,7 +40,7 @@ def as_dtype(op: str, value: Any, dtype: Any) -> Tensor:
 # --- masks ----------------------------------------------------------------------
 
 
-def _check_mask(op: str, mask: Any) -> None:
+def _check_mask(op: str, mask: Tensor) -> None:
     if mask.dtype is not bool_:
         raise DTypeError(f"{op}: only supports boolean masks, but got mask of dtype {mask.dtype}")
 
@@ -133,7 +133,7 @@ def _index_fill_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     fallible=True,
 )
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Any:
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """y = input, with y[..., index[k], ...] = value along dim `dim`.
 
     index: 1-d or 0-d; negative indices count from the end. Raises IndexOutOfRange.

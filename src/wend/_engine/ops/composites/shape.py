@@ -54,7 +54,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return ops.cat([ops.unsqueeze(t, dim) for t in tensors], dim)
 
 
-def _require_some(op: str, tensors: Any) -> None:
+def _require_some(op: str, tensors: Sequence[Tensor]) -> None:
     if not tensors:
         raise ShapeError(f"{op}: expects a non-empty list of tensors")
 

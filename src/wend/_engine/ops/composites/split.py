@@ -83,7 +83,7 @@ def _cut(name: str, input: Tensor, dim: int, lengths: Sequence[Any]) -> Parts:
     return tuple(parts)
 
 
-def _number(size: Any) -> Any:
+def _number(size: Any) -> int:
     """A size or a count; that of a tensor of one element is read."""
     return size.__index__() if isinstance(size, _hot.Tensor) else size
 

@@ -33,7 +33,7 @@ class _AlongDim(Primitive, abstract=True):
         """The indexed dim counted from 0."""
         return normalize_dim(self.dim, rank, self.name)
 
-    def count(self, index: Spec) -> Any:
+    def count(self, index: Spec) -> int:
         """The number of indices. Raises ShapeError, DTypeError."""
         check_index_dtype(self.name, index.dtype)
         if len(index.shape) > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from wend._engine.base.dtypes import BOOL, FLOAT, INT, int64, uint8
 from wend._engine.base.errors import ArgumentTypeError, DimError, IndexOutOfRange
@@ -163,7 +163,7 @@ def _check_rank(structure: Structure, spoken_of: int, rank: int) -> None:
 # --- reading keys ---------------------------------------------------------------
 
 
-def _not_ready(data: Any) -> Any:
+def _not_ready(data: Any) -> NoReturn:
     raise ArgumentTypeError(f"getitem: cannot make an index tensor of a {type(data).__name__}")
 
 
@@ -264,7 +264,7 @@ def _read_other(item: Any, values: Values) -> int:
     raise _wrong_item(item)
 
 
-def _of_sequence(item: Any) -> Any:
+def _of_sequence(item: Any) -> Tensor:
     """A list (or a range, ...) as an index tensor."""
     return _whole(_as_tensor(item if isinstance(item, (list, tuple)) else list(item)))
 

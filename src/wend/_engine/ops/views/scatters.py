@@ -134,7 +134,7 @@ class SliceScatter(PartScatter):
         start: Size | None,
         end: Size | None,
         step: Size,
-    ) -> Any:
+    ) -> OnnxValue:
         dim = real_dim(self.dim, x.rank, self.name)
         first = slice_bounds(self.name, x.shape[dim], start, end, step)[0]
         steps = contiguous_strides(x.shape)
@@ -187,7 +187,7 @@ class SelectScatter(PartScatter):
     def again(self, x: Tensor, src: Any, index: Size) -> Tensor:
         return ops.select_scatter(x, src, self.dim, index)
 
-    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, index: Size) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, index: Size) -> OnnxValue:
         dim = real_dim(self.dim, x.rank, self.name)
         steps = contiguous_strides(x.shape)
         offset = counted_index(self.name, index, x.shape[dim], dim) * steps[dim]
@@ -233,7 +233,7 @@ class DiagonalScatter(PartScatter):
     def again(self, x: Tensor, src: Any, offset: Size) -> Tensor:
         return ops.diagonal_scatter(x, src, offset, self.dim1, self.dim2)
 
-    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, offset: Size) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, offset: Size) -> OnnxValue:
         dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, x.rank)
         row, column, _ = diagonal_bounds(x.shape[dim1], x.shape[dim2], offset)
         steps = contiguous_strides(x.shape)
@@ -289,7 +289,7 @@ class StridedScatter(PartScatter):
 
     def onnx_part(
         self, g: OnnxBuilder, x: Any, src: Any, size: Any, stride: Any, offset: Any
-    ) -> Any:
+    ) -> OnnxValue:
         return onnx_places(g, size, stride, offset or 0)
 
     def batch(

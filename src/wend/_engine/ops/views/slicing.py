@@ -39,7 +39,7 @@ def real_dim(dim: int, rank: int, op: str) -> int:
     return normalize_dim(dim, rank, op)
 
 
-def counted_index(op: str, index: Size, n: Size, dim: int) -> Any:
+def counted_index(op: str, index: Size, n: Size, dim: int) -> Size:
     """An index into an extent n, counted from 0. Raises IndexOutOfRange."""
     if index < 0:
         if index >= -n:

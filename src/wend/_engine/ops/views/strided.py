@@ -258,7 +258,7 @@ class AsStrided(View):
         step = numel(rows[1:])
         return ops.as_strided(x, (rows[0], *extents), (step, *stride), offset)
 
-    def put(self, x: Tensor, v: Tensor, size: Sizes, stride: Sizes, offset: Size | None) -> Any:
+    def put(self, x: Tensor, v: Tensor, size: Sizes, stride: Sizes, offset: Size | None) -> Tensor:
         if numel(v.shape) == 0 or not self.repeats(size, stride):
             return ops.strided_scatter(x, v, size, stride, offset)
         index = ops.ravel(strided_index(size, stride, 0 if offset is None else offset))
@@ -321,7 +321,7 @@ def strided_places(size: Any, stride: Any, offset: int) -> np.ndarray:
     return places
 
 
-def onnx_places(g: OnnxBuilder, size: Any, stride: Any, offset: Any) -> Any:
+def onnx_places(g: OnnxBuilder, size: Any, stride: Any, offset: Any) -> OnnxValue:
     """`strided_places`, as ONNX nodes."""
     places = g.size(offset)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
@@ -331,7 +331,7 @@ def onnx_places(g: OnnxBuilder, size: Any, stride: Any, offset: Any) -> Any:
     return g.shaped(places, tuple(size))
 
 
-def strided_index(size: Any, stride: Any, offset: Any) -> Any:
+def strided_index(size: Any, stride: Any, offset: Any) -> Tensor:
     """`strided_places`, written in ops: extents may be symbolic."""
     index = ops.full(tuple(size), offset, dtype=int64)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):

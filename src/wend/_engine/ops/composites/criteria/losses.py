@@ -74,7 +74,7 @@ def loss(
     """
     names = [part.split(":")[0].strip() for part in signature.split(", ")]
 
-    def declare(body: Callable[..., V]) -> Any:
+    def declare(body: Callable[..., V]) -> Callable[..., Any]:
         name = body.__name__
 
         def guarded(*arguments: Any) -> V:

@@ -6,7 +6,7 @@ gathered, with a mask for windows shorter than the longest: exact for infinities
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class Bins:
         return ops.reshape(ops.index_select(x, dim, flat), shape)
 
 
-def output_sizes(op: str, output_size: Any, size: Any) -> tuple[Any, ...]:
+def output_sizes(op: str, output_size: Any, size: Sequence[Any]) -> tuple[Any, ...]:
     """Number of windows per dim; None keeps the extent. Raises ShapeError."""
     nd = len(size)
     entries = output_size if isinstance(output_size, tuple) else (output_size,) * nd
@@ -61,18 +61,18 @@ def output_sizes(op: str, output_size: Any, size: Any) -> tuple[Any, ...]:
     return tuple(n if entry is None else entry for entry, n in zip(entries, size, strict=True))
 
 
-def _refusal(x: Any, output_size: Any, nd: int) -> type[Exception]:
+def _refusal(x: Tensor, output_size: Any, nd: int) -> type[Exception]:
     """The error for an input of too few dims: in PyTorch another for an extent per dim."""
     listed = nd > 1 and isinstance(output_size, tuple) and len(output_size) >= len(x.shape)
     return ArgumentError if listed else ShapeError
 
 
-def _equal_windows(size: Any, out: tuple[Any, ...]) -> bool:
+def _equal_windows(size: Sequence[Any], out: tuple[Any, ...]) -> bool:
     """Whether windows are of the same extent, side by side, in every dim."""
     return all(count > 0 and n % count == 0 for n, count in zip(size, out, strict=True))
 
 
-def _require_content(op: str, x: Any) -> None:
+def _require_content(op: str, x: Tensor) -> None:
     for n in x.shape[1:]:
         if n == 0:
             raise ShapeError(
@@ -99,7 +99,7 @@ def adaptive_average(x: Tensor, out: tuple[Any, ...]) -> Tensor:
     return ops.clone(y) if y is x else ops.cast(y, x.dtype)
 
 
-def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Tensor:
+def _adaptive_average(op: str, nd: int, x: Tensor, output_size: Any) -> Tensor:
     require(op, FLOATING, x.dtype)
     x, batched = as_batch(op, x, nd, refusal=_refusal(x, output_size, nd))
     _require_content(op, x)
@@ -107,7 +107,7 @@ def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Tensor:
     return y if batched else ops.squeeze(y, 0)
 
 
-def _adaptive_max(op: str, nd: int, x: Any, output_size: Any) -> Any:
+def _adaptive_max(op: str, nd: int, x: Tensor, output_size: Any) -> Any:
     require(op, FLOATING, x.dtype)
     x, batched = as_batch(op, x, nd, refusal=_refusal(x, output_size, nd))
     _require_content(op, x)
@@ -185,10 +185,10 @@ def _define(nd: int) -> None:
     """Make the adaptive pooling functions over nd dims."""
     average, greatest = f"adaptive_avg_pool{nd}d", f"adaptive_max_pool{nd}d"
 
-    def mean_body(input: Any, output_size: Any) -> Tensor:
+    def mean_body(input: Tensor, output_size: Any) -> Tensor:
         return _adaptive_average(average, nd, input, output_size)
 
-    def max_body(input: Any, output_size: Any) -> Any:
+    def max_body(input: Tensor, output_size: Any) -> Any:
         return _adaptive_max(greatest, nd, input, output_size)
 
     mean_body.__doc__ = "y = the mean of each of output_size windows." + _OVER

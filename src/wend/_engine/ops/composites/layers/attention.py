@@ -11,19 +11,19 @@ import numpy as np
 from wend._engine.base.dtypes import bool_, float32
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.random_state import current
-from wend._engine.core.kinds import Scalar, Tensor
+from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, expr_of, hints
 from wend._engine.ops.composites.products.product_nodes import laid_matmul
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import FLOATING, accumulator
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.sugar import sugar
 
 _OP = "scaled_dot_product_attention"
 
 
-def _check(query: Any, key: Any, value: Any) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
     for name, x in (("query", query), ("key", key), ("value", value)):
         if len(x.shape) < 2:
             raise ShapeError(f"{_OP}: {name} must be at least 2-D, but has shape {hints(x.shape)}")
@@ -41,7 +41,7 @@ def _check(query: Any, key: Any, value: Any) -> None:
         )
 
 
-def _repeated(x: Tensor, heads: Any) -> Tensor:
+def _repeated(x: Tensor, heads: Size) -> Tensor:
     """Each head of x (..., H, L, E) repeated, up to `heads` heads."""
     own = x.shape[-3]
     if own == heads:
@@ -83,12 +83,12 @@ def _composed(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Any,
+    mask: Tensor | None,
     is_causal: bool,
-    scale: Any,
+    scale: Scalar | None,
     enable_gqa: bool,
     dropout: tuple[Any, ...],
-) -> Any:
+) -> Tensor:
     """The common composition of `attention` and `attention_dropout`."""
     _check(query, key, value)
     if is_causal and mask is not None:
@@ -128,7 +128,15 @@ def _nodes(
     return laid_matmul(n, weights, n.laid(v))
 
 
-def _onnx(self: Any, g: OnnxBuilder, q: Any, k: Any, v: Any, mask: Any, scale: Any) -> Any:
+def _onnx(
+    self: Any,
+    g: OnnxBuilder,
+    q: OnnxValue,
+    k: OnnxValue,
+    v: OnnxValue,
+    mask: OnnxValue | None,
+    scale: Scalar | None,
+) -> Any:
     # Masks may hide a whole row: zeros in Wend, and no number in ONNX.
     wide = accumulator(q.dtype)
     plain = mask is None and not self.is_causal and q.rank == k.rank == v.rank == 4

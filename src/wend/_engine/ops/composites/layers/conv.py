@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.kinds import Sizes, Tensor
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.neural.conv import onnx_convolution
 from wend._engine.ops.numeric import NUMERIC, require
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
 def per_dim(op: str, name: str, argument: Any, nd: int) -> tuple[Any, ...]:
@@ -48,7 +48,7 @@ def as_batch(
     )
 
 
-def _check(op: str, x: Any, weight: Any, bias: Any, filters: Any, nd: int) -> None:
+def _check(op: str, x: Tensor, weight: Tensor, bias: Tensor | None, filters: Size, nd: int) -> None:
     require(op, NUMERIC, x.dtype)
     if len(weight.shape) != nd + 2:
         raise ShapeError(
@@ -73,7 +73,7 @@ def _check_steps(op: str, stride: Sizes, dilation: Sizes) -> None:
         raise ShapeError(f"{op}: dilation should be greater than zero: {dilation}")
 
 
-def _check_groups(op: str, channels: Any, groups: Any, what: str) -> None:
+def _check_groups(op: str, channels: Size, groups: Size, what: str) -> None:
     if groups <= 0:
         raise ShapeError(f"{op}: groups must be greater than zero, but got {groups}")
     if channels % groups != 0:
@@ -82,7 +82,9 @@ def _check_groups(op: str, channels: Any, groups: Any, what: str) -> None:
         )
 
 
-def _padding(op: str, padding: Any, kernel: Any, stride: Any, dilation: Any) -> tuple[Any, ...]:
+def _padding(
+    op: str, padding: Sizes | str, kernel: Sequence[Any], stride: Sizes, dilation: Sizes
+) -> tuple[Any, ...]:
     """Padding at the low ends, then at the high ends."""
     nd = len(kernel)
     if padding == "valid":
@@ -101,13 +103,15 @@ def _padding(op: str, padding: Any, kernel: Any, stride: Any, dilation: Any) -> 
     return entries * 2
 
 
-def _finish(y: Tensor, bias: Tensor, nd: int, batched: bool) -> Tensor:
+def _finish(y: Tensor, bias: Tensor | None, nd: int, batched: bool) -> Tensor:
     if bias is not None:
         y = ops.add(y, ops.reshape(bias, (bias.shape[0], *(1,) * nd)))
     return y if batched else ops.squeeze(y, 0)
 
 
-def _convolution(op: str, nd: int, x: Tensor, weight: Tensor, bias: Any, *how: Any) -> Tensor:
+def _convolution(
+    op: str, nd: int, x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any
+) -> Tensor:
     stride, padding, dilation, groups = how
     x, batched = as_batch(op, x, nd)
     _check(op, x, weight, bias, weight.shape[0], nd)
@@ -127,7 +131,9 @@ def _convolution(op: str, nd: int, x: Tensor, weight: Tensor, bias: Any, *how: A
     return _finish(y, bias, nd, batched)
 
 
-def _check_extents(op: str, x: Any, weight: Any, ends: Any, dilation: Sizes) -> None:
+def _check_extents(
+    op: str, x: Tensor, weight: Tensor, ends: Sequence[Any], dilation: Sizes
+) -> None:
     nd = len(dilation)
     padded = [n + lo + hi for n, lo, hi in zip(x.shape[2:], ends[:nd], ends[nd:], strict=True)]
     for n, k, d in zip(padded, weight.shape[2:], dilation, strict=True):
@@ -140,7 +146,9 @@ def _check_extents(op: str, x: Any, weight: Any, ends: Any, dilation: Sizes) -> 
             )
 
 
-def _transposed(op: str, nd: int, x: Tensor, weight: Tensor, bias: Any, *how: Any) -> Tensor:
+def _transposed(
+    op: str, nd: int, x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any
+) -> Tensor:
     stride, padding, output_padding, groups, dilation = how
     x, batched = as_batch(op, x, nd)
     _check(op, x, weight, bias, weight.shape[1] * groups if len(weight.shape) > 1 else 0, nd)
@@ -188,10 +196,10 @@ def _define(nd: int) -> None:
     space = ("L", "HW", "DHW")[nd - 1]
     forward, backward = f"conv{nd}d", f"conv_transpose{nd}d"
 
-    def conv(input: Any, weight: Any, bias: Any, *how: Any) -> Tensor:
+    def conv(input: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
         return _convolution(forward, nd, input, weight, bias, *how)
 
-    def conv_transpose(input: Any, weight: Any, bias: Any, *how: Any) -> Tensor:
+    def conv_transpose(input: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
         return _transposed(backward, nd, input, weight, bias, *how)
 
     dims = ", ".join(space)
@@ -230,7 +238,9 @@ def _define(nd: int) -> None:
     )(conv_transpose)
 
 
-def _onnx(self: Any, g: OnnxBuilder, x: Any, weight: Any, bias: Any, groups: Any) -> Any:
+def _onnx(
+    self: Any, g: OnnxBuilder, x: OnnxValue, weight: OnnxValue, bias: OnnxValue | None, groups: Size
+) -> Any:
     nd = weight.rank - 2
     if bias is None or x.rank != nd + 2:
         return NotImplemented

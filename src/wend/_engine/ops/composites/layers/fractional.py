@@ -9,14 +9,14 @@ import numpy as np
 
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ShapeError
-from wend._engine.core.kinds import Size, Tensor
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.ops.composites.layers.conv import as_batch, per_dim
 from wend._engine.ops.numeric import FLOATING
 
 
-def _starts(samples: Tensor, n: Size, window: Any, count: Size) -> Tensor:
+def _starts(samples: Tensor, n: Size, window: Size, count: Size) -> Tensor:
     """(N, C, count): where the windows along a dim begin; samples: (N, C), uniform in [0, 1).
 
     The last window ends with the input; the others step by (n - window) / (count - 1), rounded.
@@ -32,8 +32,8 @@ def _starts(samples: Tensor, n: Size, window: Any, count: Size) -> Tensor:
 
 
 def _fractional(
-    op: str, nd: int, input: Any, samples: Tensor, kernel: Any, output_size: Any
-) -> Any:
+    op: str, nd: int, input: Tensor, samples: Tensor, kernel: Sizes, output_size: Sizes
+) -> tuple[Tensor, ...]:
     x, batched = as_batch(op, input, nd)
     window = per_dim(op, "kernel_size", kernel, nd)
     counts = per_dim(op, "output_size", output_size, nd)
@@ -80,7 +80,9 @@ def _samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
 def _define(nd: int) -> None:
     name = f"fractional_max_pool{nd}d_with_samples"
 
-    def body(input: Any, samples: Any, kernel_size: Any, output_size: Any) -> Any:
+    def body(
+        input: Tensor, samples: Tensor, kernel_size: Sizes, output_size: Sizes
+    ) -> tuple[Tensor, ...]:
         return _fractional(
             f"fractional_max_pool{nd}d", nd, input, samples, kernel_size, output_size
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.dtypes import finfo, float32
+from wend._engine.base.dtypes import DType, finfo, float32
 from wend._engine.base.errors import ShapeError
 from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
@@ -22,7 +22,7 @@ from wend._engine.ops.numeric import FLOATING, accumulator, is_half, require
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
-def _normalized(x: Tensor, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, Any]:
+def _normalized(x: Tensor, axes: tuple[int, ...], eps: Scalar) -> tuple[Any, Any, Any]:
     """((x - mean) / sqrt(variance + eps), mean, variance) over rows, whose axes get extent 1.
 
     x is read with the mean as a number. Separately, `shift`, which is 0, carries the mean's own
@@ -39,7 +39,9 @@ def _normalized(x: Tensor, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, A
     return ops.sub(ops.mul(deviation, scale), ops.mul(shift, scale)), mean, variance
 
 
-def _scaled(y: Any, weight: Any, bias: Any, shape: tuple[Any, ...] | None = None) -> Any:
+def _scaled(
+    y: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[Any, ...] | None = None
+) -> Tensor:
     """y * weight + bias, either of which may be None; reshaped to `shape` before."""
     for op, parameter in ((ops.mul, weight), (ops.add, bias)):
         if parameter is not None:
@@ -48,12 +50,12 @@ def _scaled(y: Any, weight: Any, bias: Any, shape: tuple[Any, ...] | None = None
     return y
 
 
-def _per_channel(x: Any) -> tuple[Any, ...]:
+def _per_channel(x: Tensor) -> tuple[Any, ...]:
     """The shape in which a vector over channels broadcasts over x of (N, C, ...)."""
     return (x.shape[1], *(1,) * (len(x.shape) - 2))
 
 
-def _check_channels(op: str, x: Any, **vectors: Any) -> None:
+def _check_channels(op: str, x: Tensor, **vectors: Tensor | None) -> None:
     require(op, FLOATING, x.dtype)
     for name, vector in vectors.items():
         if vector is None:
@@ -65,7 +67,7 @@ def _check_channels(op: str, x: Any, **vectors: Any) -> None:
             )
 
 
-def _require_rank(op: str, x: Any, least: int) -> None:
+def _require_rank(op: str, x: Tensor, least: int) -> None:
     """Raise ShapeError for fewer than `least` dims."""
     if len(x.shape) < least:
         raise ShapeError(
@@ -74,7 +76,7 @@ def _require_rank(op: str, x: Any, least: int) -> None:
 
 
 def _trailing(
-    op: str, takes: Any, x: Any, normalized_shape: Any, **parameters: Any
+    op: str, takes: frozenset[str], x: Tensor, normalized_shape: Sizes, **parameters: Tensor | None
 ) -> tuple[int, ...]:
     """The axes of x, of a dtype that the op takes, that `normalized_shape` names, checked."""
     require(op, takes, x.dtype)
@@ -105,7 +107,7 @@ def _trailing(
 
 
 def _onnx_parameter(
-    g: OnnxBuilder, parameter: Any, shape: Any, number: float, dtype: Any
+    g: OnnxBuilder, parameter: OnnxValue | None, shape: Sizes, number: float, dtype: DType
 ) -> OnnxValue:
     """A weight or bias in the type of the computation; a tensor of a number where none is given."""
     return (
@@ -115,13 +117,19 @@ def _onnx_parameter(
     )
 
 
-def _is_plain(x: Any, eps: Any) -> bool:
+def _is_plain(x: OnnxValue, eps: Scalar) -> bool:
     """Whether ONNX's normalizations say the op: in float32, eps a part of the model."""
     return accumulator(x.dtype) is float32 and isinstance(eps, (int, float))
 
 
 def _onnx_layer_norm(
-    self: Any, g: OnnxBuilder, x: Any, shape: Any, weight: Any, bias: Any, eps: Any
+    self: object,
+    g: OnnxBuilder,
+    x: OnnxValue,
+    shape: Sizes,
+    weight: OnnxValue | None,
+    bias: OnnxValue | None,
+    eps: Scalar,
 ) -> Any:
     if not _is_plain(x, eps):
         return NotImplemented
@@ -131,7 +139,14 @@ def _onnx_layer_norm(
     return g.cast(g.node("LayerNormalization", g.cast(x, float32), scale, shift, **how), x.dtype)
 
 
-def _onnx_rms_norm(self: Any, g: OnnxBuilder, x: Any, shape: Any, weight: Any, eps: Any) -> Any:
+def _onnx_rms_norm(
+    self: object,
+    g: OnnxBuilder,
+    x: OnnxValue,
+    shape: Sizes,
+    weight: OnnxValue | None,
+    eps: Scalar | None,
+) -> Any:
     eps = finfo(x.dtype).eps if eps is None else eps
     if g.opset < 23 or not _is_plain(x, eps):
         return NotImplemented
@@ -141,7 +156,13 @@ def _onnx_rms_norm(self: Any, g: OnnxBuilder, x: Any, shape: Any, weight: Any, e
 
 
 def _onnx_group_norm(
-    self: Any, g: OnnxBuilder, x: Any, groups: Any, w: Any, b: Any, eps: Any
+    self: object,
+    g: OnnxBuilder,
+    x: OnnxValue,
+    groups: Size,
+    w: OnnxValue | None,
+    b: OnnxValue | None,
+    eps: Scalar,
 ) -> Any:
     count = g.fixed(groups)
     if g.opset < 21 or not _is_plain(x, eps) or count is None or x.rank < 3:
@@ -154,7 +175,14 @@ def _onnx_group_norm(
 
 
 def _onnx_batch_norm(
-    self: Any, g: OnnxBuilder, x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any
+    self: object,
+    g: OnnxBuilder,
+    x: OnnxValue,
+    mean: OnnxValue,
+    var: OnnxValue,
+    weight: OnnxValue | None,
+    bias: OnnxValue | None,
+    eps: Scalar,
 ) -> Any:
     wide = accumulator(x.dtype)
     if not isinstance(eps, (int, float)):
@@ -166,7 +194,14 @@ def _onnx_batch_norm(
     return g.cast(g.node("BatchNormalization", *operands, epsilon=float(eps)), x.dtype)
 
 
-def _onnx_instance_norm(self: Any, g: OnnxBuilder, x: Any, weight: Any, bias: Any, eps: Any) -> Any:
+def _onnx_instance_norm(
+    self: object,
+    g: OnnxBuilder,
+    x: OnnxValue,
+    weight: OnnxValue | None,
+    bias: OnnxValue | None,
+    eps: Scalar,
+) -> Any:
     if not _is_plain(x, eps):
         return NotImplemented
     channels, axes = (x.shape[1],), g.sizes(range(2, x.rank))
@@ -282,7 +317,7 @@ def group_norm(
     bias: Tensor | None = None,
     eps: Scalar = 1e-5,
     cudnn_enabled: bool = True,
-) -> Any:
+) -> Tensor:
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over each group of channels.
 
     input: (N, C, ...)   weight, bias: (C,)
@@ -403,7 +438,7 @@ def batch_norm_eval(
 )
 def instance_norm_train(
     input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: Scalar = 1e-5
-) -> Any:
+) -> tuple[Tensor, ...]:
     """(y, mean, var): as batch_norm_train, of each example by itself; mean, var: (N, C).
 
     input: (N, C, ...). Ulyanov, Vedaldi, Lempitsky: Instance normalization (2016).

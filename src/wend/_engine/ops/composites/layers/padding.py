@@ -16,7 +16,7 @@ from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.strided import arange
 
 
-def _check_pads(op: str, shape: Shape, pad: Any) -> None:
+def _check_pads(op: str, shape: Shape, pad: Sizes) -> None:
     """Raise ShapeError or NotImplementedInWend unless pads and input fit, as in PyTorch."""
     if len(pad) % 2:
         raise ShapeError(f"{op}: padding length must be divisible by 2, and pad is {hints(pad)}")
@@ -29,13 +29,13 @@ def _check_pads(op: str, shape: Shape, pad: Any) -> None:
         )
 
 
-def _pads_of(shape: Shape, pad: Any) -> Iterator[tuple[int, Any, Any]]:
+def _pads_of(shape: Shape, pad: Sizes) -> Iterator[tuple[int, Any, Any]]:
     """(dim, before, after) for each padded dim, last dim first."""
     for k in range(len(pad) // 2):
         yield len(shape) - 1 - k, pad[2 * k], pad[2 * k + 1]
 
 
-def _padded_extent(op: str, shape: Shape, dim: int, before: Any, after: Any) -> Any:
+def _padded_extent(op: str, shape: Shape, dim: int, before: Size, after: Size) -> Any:
     extent = shape[dim] + before + after
     if extent < 0:
         raise ShapeError(
@@ -120,7 +120,7 @@ def circular_pad(input: Tensor, pad: Sizes) -> Tensor:
     return input
 
 
-def _wrapped(x: Tensor, dim: int, n: Size, before: Any, after: Any) -> Tensor:
+def _wrapped(x: Tensor, dim: int, n: Size, before: Size, after: Size) -> Tensor:
     """x with the end put in front and the start behind, along a dim."""
     # The part that negative pads cut off is gone before the rest is continued.
     first, last = sym_max(-before, 0), sym_min(n + after, n)

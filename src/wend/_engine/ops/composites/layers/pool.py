@@ -20,7 +20,7 @@ from wend._engine.ops.composites.layers.conv import as_batch, per_dim
 from wend._engine.ops.composites.reduce import widened
 from wend._engine.ops.gradient_nodes import NodeBuilder
 from wend._engine.ops.numeric import accumulator
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
 class Windows:
@@ -31,7 +31,7 @@ class Windows:
     """
 
     def __init__(
-        self, op: str, nd: int, x: Any, kernel: Any, stride: Sizes, padding: Sizes, dilation: Sizes,
+        self, op: str, nd: int, x: Tensor, kernel: Any, stride: Sizes, padding: Sizes, dilation: Sizes,
         ceil_mode: bool,
     ) -> None:  # fmt: skip
         self.size = x.shape[2:]
@@ -84,7 +84,7 @@ class Windows:
         return ops.pad(x, tuple(pads))
 
 
-def _count(n: Size, k: Size, s: Any, p: Any, d: Any, ceil_mode: bool) -> Any:
+def _count(n: Size, k: Size, s: Size, p: Size, d: Size, ceil_mode: bool) -> Any:
     room = n + 2 * p - d * (k - 1) - 1
     if not ceil_mode:
         return room // s + 1
@@ -92,7 +92,7 @@ def _count(n: Size, k: Size, s: Any, p: Any, d: Any, ceil_mode: bool) -> Any:
     return sym_min((room + s - 1) // s + 1, (n + p - 1) // s + 1)
 
 
-def _require_content(op: str, x: Any) -> None:
+def _require_content(op: str, x: Tensor) -> None:
     for n in x.shape[1:]:
         if n == 0:
             raise ShapeError(
@@ -104,11 +104,11 @@ def _require_content(op: str, x: Any) -> None:
 # --- max -------------------------------------------------------------------------------------
 
 
-def _max_pool(op: str, nd: int, x: Any, *how: Any) -> Any:
+def _max_pool(op: str, nd: int, x: Tensor, *how: Any) -> Tensor:
     return _max_pool_with_indices(op, nd, x, *how)[0]
 
 
-def _max_pool_with_indices(op: str, nd: int, x: Tensor, *how: Any) -> Any:
+def _max_pool_with_indices(op: str, nd: int, x: Tensor, *how: Any) -> tuple[Tensor, Tensor]:
     kernel, stride, padding, dilation, ceil_mode = how
     x, batched = as_batch(op, x, nd)
     _require_content(op, x)
@@ -182,7 +182,13 @@ def _average(op: str, nd: int, x: Tensor, *how: Any) -> Tensor:
 
 
 def _onnx_average(
-    self: Any, g: OnnxBuilder, x: Any, kernel: Any, stride: Any, padding: Any, divisor: Any = None
+    self: Any,
+    g: OnnxBuilder,
+    x: OnnxValue,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    divisor: Any = None,
 ) -> Any:
     nd, wide = int(self.name[-2]), accumulator(x.dtype)
     if self.ceil_mode or divisor is not None or wide is not float32:
@@ -410,7 +416,9 @@ def _blocks(op: str, *arguments: Any) -> list[tuple[Any, ...]]:
     return [per_dim(op, name, value, 2) for name, value in zip(names, arguments, strict=True)]
 
 
-def _block_counts(op: str, size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+def _block_counts(
+    op: str, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> Any:
     for k, s, p, d in zip(kernel, stride, padding, dilation, strict=True):
         if k <= 0 or s <= 0 or d <= 0 or p < 0:
             raise ShapeError(

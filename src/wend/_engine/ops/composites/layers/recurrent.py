@@ -5,13 +5,13 @@ input: (N, I) or (I,)   hx: (N, H) or (H,)   w_ih: (G * H, I)   w_hh: (G * H, H)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
-from wend._engine.core.kinds import Tensor
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.products.product_nodes import linear_nodes
@@ -19,7 +19,7 @@ from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import FLOATING
 
 
-def _check(op: str, x: Any, states: Any, w_ih: Any, w_hh: Any, gates: int) -> None:
+def _check(op: str, x: Tensor, states: Sequence[Tensor], w_ih: Any, w_hh: Any, gates: int) -> None:
     if len(x.shape) not in (1, 2):
         raise ShapeError(f"{op}: expected input to be 1D or 2D, got {len(x.shape)}D instead")
     if len(w_ih.shape) != 2 or len(w_hh.shape) != 2:
@@ -50,13 +50,13 @@ def _check(op: str, x: Any, states: Any, w_ih: Any, w_hh: Any, gates: int) -> No
             )
 
 
-def _gates(y: Tensor, count: int, hidden: Any) -> list[Any]:
+def _gates(y: Tensor, count: int, hidden: Size) -> list[Tensor]:
     """The last dim of y taken apart into `count` pieces of `hidden`."""
     dim = len(y.shape) - 1
     return [ops.slice(y, dim, k * hidden, (k + 1) * hidden, 1) for k in range(count)]
 
 
-def _cell_samples(gates: int, states: int) -> Any:
+def _cell_samples(gates: int, states: int) -> Callable[..., Any]:
     def samples(rng: np.random.Generator) -> Iterator[Sample]:
         def cell(front: tuple[int, ...], bias: bool) -> Sample:
             h = [rng.normal(size=(*front, 2)) for _ in range(max(states, 1))]
@@ -75,12 +75,18 @@ def _cell_samples(gates: int, states: int) -> Any:
 
 
 def _sum_nodes(
-    n: NodeBuilder, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any
+    n: NodeBuilder,
+    x: NodeOperand,
+    h: NodeOperand,
+    w_ih: NodeOperand,
+    w_hh: NodeOperand,
+    b_ih: NodeOperand | None,
+    b_hh: NodeOperand | None,
 ) -> object:
     return n.Add(linear_nodes(n, h, w_hh, b_hh), linear_nodes(n, x, w_ih, b_ih))
 
 
-def _lstm_nodes(n: NodeBuilder, x: Any, hx: Any, *parameters: Any) -> object:
+def _lstm_nodes(n: NodeBuilder, x: NodeOperand, hx: list[NodeOperand], *parameters: Any) -> object:
     i, f, g, o = _split_nodes(n, _sum_nodes(n, x, hx[0], *parameters), 4)
     memory = n.Add(n.Mul(n.Sigmoid(f), hx[1]), n.Mul(n.Sigmoid(i), n.Tanh(g)))
     return n.Mul(n.Sigmoid(o), n.Tanh(memory)), memory
@@ -166,7 +172,9 @@ def gru_cell(
     return ops.add(ops.mul(ops.sub(hx, n), z), n)
 
 
-def _plain_cell(op: str, activation: Any, x: Tensor, h: Tensor, *parameters: Any) -> Any:
+def _plain_cell(
+    op: str, activation: Callable[..., Tensor], x: Tensor, h: Tensor, *parameters: Tensor | None
+) -> Tensor:
     w_ih, w_hh, b_ih, b_hh = parameters
     _check(op, x, (h,), w_ih, w_hh, 1)
     return activation(ops.add(ops.linear(x, w_ih, b_ih), ops.linear(h, w_hh, b_hh)))
@@ -185,7 +193,7 @@ def rnn_tanh_cell(
     w_hh: Tensor,
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> Any:
+) -> Tensor:
     """h' = tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
     Raises ShapeError for operands that do not fit. Elman (1990).
@@ -206,7 +214,7 @@ def rnn_relu_cell(
     w_hh: Tensor,
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
-) -> Any:
+) -> Tensor:
     """h' = relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
     Raises ShapeError for operands that do not fit.

@@ -173,7 +173,7 @@ def _weighted(x: Tensor, dim: int, indices: list[Any], weights: list[Any]) -> An
     return total
 
 
-def _scaled_extent(n: Size, factor: float) -> Any:
+def _scaled_extent(n: Size, factor: float) -> int:
     """floor(n * factor), in integers: extents are computed natively."""
     from fractions import Fraction  # few programs resize, and loading it takes a millisecond
 
@@ -181,7 +181,9 @@ def _scaled_extent(n: Size, factor: float) -> Any:
     return n * ratio.numerator // ratio.denominator
 
 
-def _axes(x: Any, size: Any, scale_factor: Any, align_corners: bool, recompute: bool) -> list[Axis]:
+def _axes(
+    x: Tensor, size: Any, scale_factor: Any, align_corners: bool, recompute: bool
+) -> list[Axis]:
     nd = len(x.shape) - 2
     outs: tuple[Any, ...]
     factors: tuple[Any, ...]
@@ -218,7 +220,7 @@ def _axes(x: Any, size: Any, scale_factor: Any, align_corners: bool, recompute: 
     return axes
 
 
-def _check_mode(x: Any, mode: str, align_corners: Any, antialias: bool) -> None:
+def _check_mode(x: Tensor, mode: str, align_corners: Any, antialias: bool) -> None:
     nd = len(x.shape) - 2
     if mode not in _MODES or nd not in (1, 2, 3):
         raise NotImplementedInWend(
@@ -247,7 +249,7 @@ def _nodes(n: NodeBuilder, x: NodeOperand, *how: Any) -> object:
     return getattr(n, f"Upsample{kind}{nd}D{'Aa' * antialias}")(x)
 
 
-def _onnx_resize(self: Any, g: OnnxBuilder, x: Any, size: Any) -> Any:
+def _onnx_resize(self: Any, g: OnnxBuilder, x: OnnxValue, size: Any) -> Any:
     factors = self.scale_factor
     factors = factors if isinstance(factors, tuple) else (factors,)
     whole = size is None and all(float(f).is_integer() for f in factors)
@@ -331,7 +333,7 @@ def _shuffle_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 3, 3, 2)), 1)
 
 
-def _require_rank(op: str, x: Any, rank: int) -> None:
+def _require_rank(op: str, x: Tensor, rank: int) -> None:
     if len(x.shape) < rank:
         raise ShapeError(
             f"{op}: expects input to have at least {rank} dimensions, but got {len(x.shape)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.dtypes import FLOAT, float64, int64
+from wend._engine.base.dtypes import FLOAT, DType, float64, int64
 from wend._engine.base.errors import ArgumentError, DTypeError, DTypeNotImplemented, ShapeError
 from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
@@ -21,7 +21,7 @@ PADDING_MODES = ("zeros", "border", "reflection")
 _A = -0.75  # of the cubic kernel
 
 
-def _pixels(place: Any, size: Size, nd: int, align_corners: bool) -> Any:
+def _pixels(place: Tensor, size: Size, nd: int, align_corners: bool) -> Tensor:
     """[-1, 1] as pixel numbers, rounded as PyTorch does for images of `nd` dims.
 
     At the centre of a pixel, rounding decides which neighbour the slope is taken to.
@@ -31,7 +31,7 @@ def _pixels(place: Any, size: Size, nd: int, align_corners: bool) -> Any:
     return (place + 1) * (size / 2) - 0.5 if nd == 2 else ((place + 1) * size - 1) / 2
 
 
-def _reflected(x: Any, low: Any, span: Any) -> Any:
+def _reflected(x: Tensor, low: float, span: Size) -> Tensor:
     """x mirrored at both ends, low and low + span, until it lies between them."""
     if span == 0:
         return x * 0
@@ -65,7 +65,7 @@ def _pick(x: Tensor, places: list[Any]) -> Tensor:
     return ops.where(ops.unsqueeze(inside, 1), elements, 0)
 
 
-def _linear(x: Any, places: list[Any]) -> Any:
+def _linear(x: Tensor, places: list[Any]) -> Any:
     """The 2^d pixels around each place, weighted by how near they lie."""
     low = [ops.floor(ops.detach(place)) for place in places]
     high_parts = [ops.unsqueeze(p - b, 1) for p, b in zip(places, low, strict=True)]
@@ -78,13 +78,13 @@ def _linear(x: Any, places: list[Any]) -> Any:
     return total
 
 
-def _cubic_weights(t: Any) -> list[Any]:
+def _cubic_weights(t: Tensor) -> list[Any]:
     """Weights of the four pixels around a place, t from the second on (Keys, 1981)."""
 
-    def near(d: Any) -> Any:
+    def near(d: Tensor) -> Tensor:
         return ((_A + 2) * d - (_A + 3)) * d * d + 1
 
-    def far(d: Any) -> Any:
+    def far(d: Tensor) -> Tensor:
         return ((_A * d - 5 * _A) * d + 8 * _A) * d - 4 * _A
 
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
@@ -105,7 +105,7 @@ def _cubic(x: Tensor, places: list[Any], padding: str, align_corners: bool) -> A
     return total
 
 
-def _check(x: Any, grid: Any, mode: str) -> None:
+def _check(x: Tensor, grid: Tensor, mode: str) -> None:
     op, nd = "grid_sampler()", len(x.shape) - 2
     sizes = f"but got input with sizes {hints(x.shape)} and grid with sizes {hints(grid.shape)}"
     if x.dtype is not grid.dtype:
@@ -190,7 +190,7 @@ def grid_sampler(
     return ops.grid_sampled(input, grid, *modes, bool(align_corners))
 
 
-def centres(size: Any, align_corners: bool, dtype: Any) -> Tensor:
+def centres(size: Size, align_corners: bool, dtype: DType) -> Tensor:
     """Places of `size` pixels in [-1, 1]: of the centres, or with corners on the ends.
 
     Both halves are counted from their end, and rounded once, as PyTorch does.

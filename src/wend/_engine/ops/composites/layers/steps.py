@@ -55,17 +55,27 @@ def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None 
     return ops.add(ops.mul(ops.sub(hidden, n), z), n)
 
 
-def _plain_step(activation: Any, gates: Tensor, hidden: Tensor, weight: Tensor, bias: Any) -> Any:
+def _plain_step(
+    activation: Callable[..., Tensor],
+    gates: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+) -> Tensor:
     return activation(ops.add(gates, ops.linear(hidden, weight, bias)))
 
 
 @composite(samples=_samples(1, 1))
-def rnn_tanh_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def rnn_tanh_step(
+    gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
     """h' = tanh(gates + h @ weight.T + bias)."""
     return _plain_step(ops.tanh, gates, hidden, weight, bias)
 
 
 @composite(samples=_samples(1, 1))
-def rnn_relu_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def rnn_relu_step(
+    gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
     """h' = relu(gates + h @ weight.T + bias)."""
     return _plain_step(ops.relu, gates, hidden, weight, bias)

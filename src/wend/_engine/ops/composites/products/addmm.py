@@ -6,14 +6,14 @@ As in PyTorch, where beta is 0 the added tensor is ignored, NaN and all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import bool_
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.kinds import Scalar, Tensor
+from wend._engine.core.kinds import Operand, Scalar, Tensor
 from wend._engine.core.primitive import Primitive, Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, category_of, hints
 from wend._engine.ops.composites.products.contract import (
@@ -23,10 +23,12 @@ from wend._engine.ops.composites.products.contract import (
     takes,
 )
 from wend._engine.ops.numeric import NUMERIC
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 
-def scaled_sum(op: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+def scaled_sum(
+    op: str, input: Tensor, product: Tensor, beta: Operand | None, alpha: Scalar | None
+) -> Tensor:
     """beta * input + alpha * product; input broadcasts to the product."""
     same_dtype(op, product, input)
     shape = broadcast_shapes(op, product.shape, input.shape)
@@ -46,7 +48,7 @@ def scaled_sum(op: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) -
     return ops.add(input, product)
 
 
-def _scaled_samples(*shapes: tuple[int, ...]) -> Any:
+def _scaled_samples(*shapes: tuple[int, ...]) -> Callable[..., Any]:
     def samples(rng: np.random.Generator) -> Iterator[Sample]:
         for numbers in ({}, {"beta": 0.5, "alpha": 2.0}, {"beta": 0.0}):
             yield Sample(*(rng.normal(size=s) for s in shapes), **numbers)
@@ -58,9 +60,9 @@ def _scaled_samples(*shapes: tuple[int, ...]) -> Any:
 def _onnx_addmm(
     self: Primitive,
     g: OnnxBuilder,
-    x: Any,
-    left: Any,
-    right: Any,
+    x: OnnxValue,
+    left: OnnxValue,
+    right: OnnxValue,
     beta: Scalar | None,
     alpha: Scalar | None,
 ) -> Any:
@@ -112,7 +114,7 @@ def addmv(
     *,
     beta: Scalar | None = None,
     alpha: Scalar | None = None,
-) -> Any:
+) -> Tensor:
     """y = beta * input + alpha * (mat @ vec).
 
     input: broadcasts to (n,)   mat: (n, m)   vec: (m,)   ->   (n,)
@@ -135,7 +137,7 @@ def addbmm(
     *,
     beta: Scalar | None = None,
     alpha: Scalar | None = None,
-) -> Any:
+) -> Tensor:
     """y = beta * input + alpha * sum over b of batch1[b] @ batch2[b].
 
     input: broadcasts to (n, p)   batch1: (b, n, m)   batch2: (b, m, p)   ->   (n, p)
@@ -159,7 +161,7 @@ def baddbmm(
     *,
     beta: Scalar | None = None,
     alpha: Scalar | None = None,
-) -> Any:
+) -> Tensor:
     """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b]).
 
     input: broadcasts to (b, n, p)   batch1: (b, n, m)   batch2: (b, m, p)   ->   (b, n, p)
@@ -183,7 +185,7 @@ def addr(
     *,
     beta: Scalar | None = None,
     alpha: Scalar | None = None,
-) -> Any:
+) -> Tensor:
     """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]; of bool, `or` and `and`.
 
     input: broadcasts to (n, m)   vec1: (n,)   vec2: (m,)   ->   (n, m)

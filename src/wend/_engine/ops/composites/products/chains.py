@@ -48,7 +48,7 @@ def _chain(matrices: list[Any], split: list[list[int]], i: int, j: int) -> Any:
     return ops.contract(left, _chain(matrices, split, k + 1, j), (1,), (0,))
 
 
-def _multi_dot(op: str, tensors: Any) -> Tensor:
+def _multi_dot(op: str, tensors: Sequence[Tensor]) -> Tensor:
     matrices = list(tensors)
     if len(matrices) < 2:
         raise ShapeError(f"{op}: expected at least 2 tensors, got {len(matrices)}")

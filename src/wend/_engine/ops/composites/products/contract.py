@@ -23,12 +23,12 @@ from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.sugar import with_out
 
 
-def times(x: Any) -> str:
+def times(x: Tensor) -> str:
     """The shape of a matrix as in PyTorch's messages: 3x4."""
     return "x".join(str(n) for n in hints(x.shape))
 
 
-def same_dtype(op: str, *tensors: Any) -> None:
+def same_dtype(op: str, *tensors: Tensor) -> None:
     """Raise DTypeError unless all tensors have the same dtype, which can be multiplied."""
     first = tensors[0].dtype
     require(op, NUMERIC, first)
@@ -50,13 +50,13 @@ def takes(op: str, *described: tuple[str, Any, int]) -> None:
             )
 
 
-def multiplies(op: str, a: Any, b: Any, names: str = "mat1 and mat2") -> None:
+def multiplies(op: str, a: Tensor, b: Tensor, names: str = "mat1 and mat2") -> None:
     """Raise ShapeError unless a's last extent is b's second last (last, if b is 1-D)."""
     if a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else -1]:
         raise ShapeError(f"{op}: {names} shapes cannot be multiplied ({times(a)} and {times(b)})")
 
 
-def batches_multiply(op: str, a: Any, b: Any) -> None:
+def batches_multiply(op: str, a: Tensor, b: Tensor) -> None:
     """Raise ShapeError or DTypeError unless a is (b, n, m) and b is (b, m, p)."""
     takes(op, ("batch1", a, 3), ("batch2", b, 3))
     same_dtype(op, a, b)
@@ -67,7 +67,9 @@ def batches_multiply(op: str, a: Any, b: Any) -> None:
         )
 
 
-def sample_pairs(rng: Any, *shapes: tuple[tuple[int, ...], ...]) -> Iterator[Sample]:
+def sample_pairs(
+    rng: np.random.Generator, *shapes: tuple[tuple[int, ...], ...]
+) -> Iterator[Sample]:
     """A sample of normal operands per row of shapes."""
     for row in shapes:
         yield Sample(*(rng.normal(size=shape) for shape in row))
@@ -399,7 +401,7 @@ def _tensordot_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_tensordot_samples,
     grad_nodes=tensordot_nodes,
 )
-def tensordot(a: Tensor, b: Tensor, dims: Attr = 2) -> Any:
+def tensordot(a: Tensor, b: Tensor, dims: Attr = 2) -> Tensor:
     """y = sum over pairs of dims of a and b: the last and first `dims`, or (dims of a, of b).
 
     Raises ShapeError where paired extents differ (either may be 1: the second is summed by itself).

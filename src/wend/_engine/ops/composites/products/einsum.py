@@ -156,7 +156,7 @@ def _drop_singles(x: Tensor, labels: Labels, extents: dict[int, Any]) -> tuple[A
     )
 
 
-def _is_single(n: Size, extent: Any) -> bool:
+def _is_single(n: Size, extent: Size) -> bool:
     return bool(n is not extent and n != extent and n == 1)
 
 

@@ -57,7 +57,7 @@ def solve_triangular(
 # -- LU --------------------------------------------------------------------------------------------
 
 
-def _packed(rng: Any, rows: int, columns: int) -> tuple[Any, Any]:
+def _packed(rng: np.random.Generator, rows: int, columns: int) -> tuple[Any, Any]:
     """A packed LU and pivots."""
     factors = rng.normal(size=(2, rows, columns)) + 3 * np.eye(rows, columns)
     k = min(rows, columns)
@@ -154,7 +154,7 @@ def _reflections(input: Tensor, tau: Tensor) -> tuple[Any, Any]:
     return v, ops.matrix_transpose(across)
 
 
-def _check_reflections(op: str, input: Any, tau: Any) -> None:
+def _check_reflections(op: str, input: Tensor, tau: Tensor) -> None:
     floating(op, input.dtype)
     matrix(op, input, "input")
     if input.dtype is not tau.dtype:
@@ -261,7 +261,7 @@ def logdet(A: Tensor) -> Tensor:
     return ops.where(ops.eq(sign, -1), float("nan"), size)
 
 
-def batched_like(op: str, *tensors: Any) -> list[Any]:
+def batched_like(op: str, *tensors: Tensor) -> list[Any]:
     """The tensors with equal leading dims."""
     front = broadcast_shapes(op, *(x.shape[:-2] for x in tensors))
     return [ops.expand(x, (*front, *x.shape[-2:])) for x in tensors]

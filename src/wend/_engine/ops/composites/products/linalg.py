@@ -133,7 +133,7 @@ def matrix_norm(
     keepdim: bool = False,
     *,
     dtype: DType | None = None,
-) -> Any:
+) -> Tensor:
     """The norm of the matrices in the two dims: 'fro', 'nuc', or 1, -1, 2, -2, inf, -inf.
 
     1: the largest sum of |entries| of a column   inf: of a row   2: the largest singular value
@@ -173,7 +173,7 @@ def _extreme(ord: Any, x: Tensor, dim: int, keepdim: bool) -> Tensor:
 
 
 def _norm_by_values(
-    A: Tensor, ord: Any, axes: tuple[int, int], keepdim: bool, dtype: Any
+    A: Tensor, ord: Any, axes: tuple[int, int], keepdim: bool, dtype: DType | None
 ) -> Tensor:
     """The largest, least or sum of the singular values of the matrices in two dims."""
     if A.dtype.category < FLOAT:
@@ -231,7 +231,7 @@ def _renorm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_renorm_samples,
     supports=INEXACT,
 )
-def renorm(input: Tensor, p: Attr, dim: int, maxnorm: Scalar) -> Any:
+def renorm(input: Tensor, p: Attr, dim: int, maxnorm: Scalar) -> Tensor:
     """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm.
 
     Raises ShapeError for fewer than two dims, ArgumentError for p that is not above 0.
@@ -343,7 +343,7 @@ def _not_negative(name: str, weights: Tensor) -> Tensor:
     return ops.cast(ops.within(values, 0.0, math.inf, True, fault), weights.dtype)
 
 
-def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
+def _weights(x: Tensor, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
     product = None
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
         if weights is None:
