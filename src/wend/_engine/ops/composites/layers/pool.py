@@ -31,8 +31,8 @@ class Windows:
     """
 
     def __init__(
-        self, op: str, nd: int, x: Tensor, kernel: Any, stride: Sizes, padding: Sizes, dilation: Sizes,
-        ceil_mode: bool,
+        self, op: str, nd: int, x: Tensor, kernel: Any, stride: Sizes, padding: Sizes,
+        dilation: Sizes, ceil_mode: bool,
     ) -> None:  # fmt: skip
         self.size = x.shape[2:]
         self.ceil_mode = ceil_mode  # where windows may reach further than the input, by its size
