@@ -401,7 +401,7 @@ class Tensor:
         """A view of the memory that input lies in, with the given extents and steps between elements."""
     def as_strided_(self, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
         """Make this tensor the view that `as_strided` gives of its memory."""
-    def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+    def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: _int | None = None) -> Tensor:
         """input, with the elements that as_strided would view replaced by src."""
     def as_subclass(self, cls: _builtins.type) -> Any:
         """This tensor as an instance of a subclass of Tensor, with the same value."""
@@ -435,7 +435,7 @@ class Tensor:
         """Fill with 1 (probability p) and 0. Raises as `probability`."""
     def bfloat16(self) -> Tensor:
         """This tensor as torch.bfloat16."""
-    def bincount(self, weights: Any = None, minlength: _int = 0) -> Any:
+    def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Any:
         """y[k] = how often k occurs in input, or the sum of the weights there."""
     def bitwise_and(self, other: Tensor | _Number) -> Tensor:
         """y = input & other."""
@@ -593,7 +593,7 @@ class Tensor:
         """y[i, j] = the covariance of rows i and j over the observations, given by columns."""
     def cpu(self, memory_format: Any = None) -> Tensor:
         """This tensor: already on the CPU."""
-    def cross(self, other: Any, dim: _int | None = None, *, out: Any = None) -> Tensor:
+    def cross(self, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
         """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.crow_indices`: see `wend.sparse`."""
@@ -715,7 +715,7 @@ class Tensor:
     @overload
     def expand(self, *size: _int) -> Tensor:
         """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
-    def expand_as(self, other: Any) -> Tensor:
+    def expand_as(self, other: Tensor) -> Tensor:
         """self expanded to the shape of other."""
     def expm1(self) -> Tensor:
         """y = e ** input - 1, exact near 0."""
@@ -815,7 +815,7 @@ class Tensor:
         """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
     def histc(self, bins: _int = 100, min: Tensor | _Number = 0, max: Tensor | _Number = 0) -> Tensor:
         """y[b] = how many elements fall into the b-th of `bins` equal parts of [min, max]."""
-    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Any = None, density: _bool = False, out: Any = None) -> Any:
+    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> Any:
         """(hist, bin_edges): the number of elements (or the sum of their weights) in each bin."""
     def hsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along dim 1 (of a vector along dim 0)."""
@@ -1068,7 +1068,7 @@ class Tensor:
         """y = input, with elements where mask is True replaced by those of source, in order."""
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """y = input, with elements where mask is True replaced by those of source, in order."""
-    def masked_select(self, mask: Any, *, out: Any = None) -> Tensor:
+    def masked_select(self, mask: Tensor, *, out: Any = None) -> Tensor:
         """(count,): the elements of input where mask is True, in row-major order."""
     def matmul(self, other: Tensor) -> Tensor:
         """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector."""
@@ -1154,7 +1154,7 @@ class Tensor:
     @overload
     def nanmedian(self, dim: _int, keepdim: _bool = False) -> _values_indices:
         """y = the median of all elements that are not NaN, the lower of the two in the middle."""
-    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Any:
+    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
         """The q-th quantiles of the elements that are not NaN; see `quantiles`."""
     def nansum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
@@ -1260,7 +1260,7 @@ class Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
     def qr(self, some: _bool = True, *, out: Any = None) -> Any:
         """linalg.qr, 'complete' unless `some`."""
-    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Any:
+    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
         """The q-th quantiles along `dim`, or of all elements; see `quantiles`."""
     def rad2deg(self) -> Tensor:
         """y = input * 180 / pi."""
@@ -1310,7 +1310,7 @@ class Tensor:
     @overload
     def reshape(self, *shape: _int) -> Tensor:
         """y = x in the given shape; an extent may be -1: it follows from the rest."""
-    def reshape_as(self, other: Any) -> Tensor:
+    def reshape_as(self, other: Tensor) -> Tensor:
         """self in the shape of other."""
     def resize(self, *sizes: Any) -> Tensor:
         """`resize_` without a change of this tensor; PyTorch has deprecated the method."""

@@ -63,7 +63,7 @@ class Variable(StopGradient):
     facts = OpFacts(labels_leaf=True)
 
 
-def assigned(src: Any) -> Any:
+def assigned(src: NodeOperand) -> Any:
     """The assigned tensor, before copies and conversions to dtype and shape of the target."""
     source, maker = src, src.maker
     if maker is not None and maker[0].name in ("clone", "identity"):

@@ -16,7 +16,7 @@ from wend._engine.base.errors import DimError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
-from wend._engine.core.primitive import NO_GRADIENT, Sample, ops, overload
+from wend._engine.core.primitive import NO_GRADIENT, PublicOp, Sample, ops, overload
 from wend._engine.core.symbolic import numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
@@ -101,10 +101,10 @@ class MaxAll(_Greatest):
     dim = None
     keepdim = False
 
-    def hits(self, x: Any, y: Any) -> Tensor:
+    def hits(self, x: Tensor, y: Tensor) -> Tensor:
         return _hits_or_nan(x, y)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return _batch_all(ops.amax, x)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -122,10 +122,10 @@ class MinAll(_Least):
     dim = None
     keepdim = False
 
-    def hits(self, x: Any, y: Any) -> Tensor:
+    def hits(self, x: Tensor, y: Tensor) -> Tensor:
         return _hits_or_nan(x, y)
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Tensor:
         return _batch_all(ops.amin, x)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -138,7 +138,7 @@ def _hits_or_nan(x: Tensor, y: Tensor) -> Tensor:
     return ops.logical_or(hit, ops.isnan(x)) if x.dtype.is_floating_point else hit
 
 
-def _batch_all(op: Any, x: Any) -> Any:
+def _batch_all(op: PublicOp[Tensor], x: Tensor) -> Tensor:
     rank = len(x.shape)
     return op(x, tuple(range(1, rank))) if rank > 1 else x
 
@@ -267,7 +267,7 @@ class _ExtremeDim(_Arg, abstract=True):
             return values, indices
         return tuple(g.node("Squeeze", y, g.sizes((axis,))) for y in (values, indices))
 
-    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> tuple[Tensor, Tensor]:
         rank = len(x.shape) - 1
         if rank == 0:
             return x, ops.full(x.shape, 0, dtype=int64)

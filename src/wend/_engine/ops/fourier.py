@@ -43,7 +43,7 @@ class Transform(Primitive, abstract=True):
         """The transformed axes, counted from 0, in the order given."""
         return normalize_dims(self.dims, rank, self.name)
 
-    def with_last(self, shape: Shape, extent: Any) -> tuple[Any, ...]:
+    def with_last(self, shape: Shape, extent: Size) -> tuple[Any, ...]:
         """A shape with another extent in the last of the transformed dims."""
         axis = self.axes(len(shape))[-1]
         return (*shape[:axis], extent, *shape[axis + 1 :])

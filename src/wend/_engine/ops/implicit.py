@@ -31,7 +31,7 @@ _BEND = 10.0
 _CHUNK = 1 << 13  # numbers at a time, each with all nodes
 
 
-def in_front(batched: Sequence[bool], *operands: Any) -> list[Any]:
+def in_front(batched: Sequence[bool], *operands: Tensor) -> list[Any]:
     """Operands whose batch axis lies before equally many dims, so that they broadcast."""
     ranks = [len(x.shape) - b for x, b in zip(operands, batched, strict=False)]
     out = []
@@ -58,13 +58,13 @@ class Slope(Primitive, abstract=True):
         shape = broadcast_shapes(self.torch.label, *(x.shape for x in operands))
         return Spec(shape, dtype)
 
-    def vjp(self, g: Tensor, y: Tensor, *operands: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, *operands: Tensor) -> list[Tensor]:
         fault = f"the derivative for '{self.torch.label}' by a parameter is not implemented."
         slope = g * self.by_number(y, *operands)
         refused = ops.no_derivative(g, fault=fault)
         return [slope if i == self.drawn else refused for i in range(len(operands))]
 
-    def by_number(self, y: Any, *operands: Any) -> Any:
+    def by_number(self, y: Tensor, *operands: Any) -> Any:
         """The derivative of y by the random number, in ops: that of -(dF/da) / p."""
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class GammaSlope(Slope):
     torch = TorchCall(label="_standard_gamma_grad")
     drawn = 1
 
-    def by_number(self, y: Any, a: Tensor, z: Tensor) -> Any:
+    def by_number(self, y: Tensor, a: Tensor, z: Tensor) -> Any:
         return ops.digamma(a) - ops.log(z) - y * ((a - 1) / z - 1)
 
     def by_element(self, a: Array, z: Array) -> Array:
@@ -126,7 +126,7 @@ class DirichletSlope(Slope):
     torch = TorchCall(label="_dirichlet_grad")
     drawn = 0
 
-    def by_number(self, y: Any, x: Tensor, alpha: Tensor, total: Tensor) -> Any:
+    def by_number(self, y: Tensor, x: Tensor, alpha: Tensor, total: Tensor) -> Any:
         rest = 1 - x
         powers = (alpha - 1) / x - (total - alpha - 1) / rest
         own = ops.digamma(alpha) - ops.digamma(total) - ops.log(x) - y * rest * powers

@@ -341,7 +341,7 @@ class Roll(Primitive):
         return x
 
     @staticmethod
-    def onnx_along(g: OnnxBuilder, x: OnnxValue, shift: Any, dim: int) -> OnnxValue:
+    def onnx_along(g: OnnxBuilder, x: OnnxValue, shift: Size, dim: int) -> OnnxValue:
         """x rolled along a dim: the two parts exchanged."""
         at = (-shift) % sym_max(x.shape[dim], 1)
         parts = [g.slice(x, dim, at, None, 1), g.slice(x, dim, 0, at, 1)]

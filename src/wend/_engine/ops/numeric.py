@@ -34,7 +34,7 @@ def widen(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype in HALF_TYPES else x
 
 
-def wrapped(number: Any, target: np.dtype[Any]) -> Any:
+def wrapped(number: complex, target: np.dtype[Any]) -> Any:
     """A Python number as one of a type; ints wrap, as in C: -1 of a uint8 is 255."""
     if target.kind in "iu" and isinstance(number, int):
         return np.uint64(int(number) % 2**64).astype(target)

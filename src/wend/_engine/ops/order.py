@@ -14,7 +14,7 @@ from wend._engine.base.shapes import normalize_dim
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
-from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.symbolic import SymInt, hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import accumulator, require, widen
@@ -53,7 +53,7 @@ class _Selection(Primitive, abstract=True):
 
 
 def onnx_sorted(
-    g: OnnxBuilder, x: OnnxValue, dim: int, k: Any, largest: bool
+    g: OnnxBuilder, x: OnnxValue, dim: int, k: int | SymInt, largest: bool
 ) -> tuple[OnnxValue, ...]:
     """The first k elements in order, and their places; ties keep their order in ONNX too."""
     outputs = g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, outputs=2)
@@ -105,7 +105,7 @@ class Sort(_Selection):
 
     @staticmethod
     def grad_nodes(
-        n: NodeBuilder, x: NodeOperand, dim: int, descending: bool, stable: Any
+        n: NodeBuilder, x: NodeOperand, dim: int, descending: bool, stable: object
     ) -> object:
         """Where `stable` is given."""
         return None if stable is None else n.Sort1(x)

@@ -60,7 +60,7 @@ class Draw(Primitive, abstract=True):
         require(self.name, self.facts.supports, self.result_dtype())
         return Spec(tuple(size), self.result_dtype())
 
-    def onnx_like(self, g: OnnxBuilder, size: Any) -> OnnxValue:
+    def onnx_like(self, g: OnnxBuilder, size: Sizes) -> OnnxValue:
         """A tensor of the size and type of the draw: ONNX draws in the shape of a tensor."""
         out = g.out[0].dtype
         wide = out if out is float64 else float32
@@ -79,7 +79,7 @@ class Draw(Primitive, abstract=True):
 class Uniform(Draw):
     """y: uniform in [0, 1), every multiple of 2**-digits of the type equally likely."""
 
-    def onnx(self, g: OnnxBuilder, size: Any, seed: Scalar, offset: Scalar) -> OnnxValue:
+    def onnx(self, g: OnnxBuilder, size: Sizes, seed: Scalar, offset: Scalar) -> OnnxValue:
         """Not the same numbers as Wend's: a runtime draws from a stream of its own."""
         return g.cast(g.node("RandomUniformLike", self.onnx_like(g, size)), g.out[0].dtype)
 
@@ -102,7 +102,7 @@ class Normal(Draw):
 
     name = "standard_normal"
 
-    def onnx(self, g: OnnxBuilder, size: Any, seed: Scalar, offset: Scalar) -> OnnxValue:
+    def onnx(self, g: OnnxBuilder, size: Sizes, seed: Scalar, offset: Scalar) -> OnnxValue:
         """Not the same numbers as Wend's: a runtime draws from a stream of its own."""
         return g.cast(g.node("RandomNormalLike", self.onnx_like(g, size)), g.out[0].dtype)
 

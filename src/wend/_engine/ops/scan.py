@@ -7,7 +7,7 @@ differentiation: so zeros and overflows are right at every order of derivative.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,7 +50,9 @@ class Scan(Primitive, abstract=True):
         self.axis(x.rank)
         return Spec(x.shape, self.result_dtype(x.dtype))
 
-    def onnx_scan(self, g: OnnxBuilder, x: Any, start: Any, step: Any) -> OnnxValue:
+    def onnx_scan(
+        self, g: OnnxBuilder, x: OnnxValue, start: float, step: Callable[..., Any]
+    ) -> OnnxValue:
         """The running fold of x along `dim` by step(b, fold so far, x), b a builder of formulas."""
         axis = self.axis(x.rank)
         row = g.node("Expand", g.constant(start, x.dtype), g.sizes(without(x.shape, axis)))
@@ -108,7 +110,7 @@ class _Cumulative(Scan, abstract=True):
         x = g.cast(g.cast(x, out), wide)
         return g.cast(self.onnx_fold(g, x), out) if x.shape else g.cast(x, out)
 
-    def onnx_fold(self, g: OnnxBuilder, x: Any) -> OnnxValue:
+    def onnx_fold(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         """The running fold of x, which has dims."""
         raise NotImplementedError
 
@@ -148,7 +150,7 @@ class Cumprod(_Cumulative):
         s = scan_back(wide, g, axis)
         return (ops.cast(ops.mul(shift_in(conj(y), axis, 1), s), x.dtype),)
 
-    def onnx_fold(self, g: OnnxBuilder, x: Any) -> OnnxValue:
+    def onnx_fold(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         return self.onnx_scan(g, x, 1, lambda b, y, v: b.mul(y, v))
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -220,7 +222,7 @@ class LinearScan(Primitive):
 
         return g.cast(g.scan(step, start, [a, b], axis), g.out[0].dtype)
 
-    def batch(self, batched: Sequence[bool], size: Size, a: Tensor, b: Tensor) -> Tensor:
+    def batch(self, batched: Sequence[bool], size: Size, a: Tensor, b: Tensor) -> Any:
         if not batched[0]:
             a = ops.expand(ops.unsqueeze(a, 0), (size, *a.shape))
         if not batched[1]:

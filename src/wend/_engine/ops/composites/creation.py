@@ -12,7 +12,7 @@ from wend._engine.base.devices import META, MetaPackage, place_asked
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.kinds import DType, Operand, Scalar, Size, Tensor
+from wend._engine.core.kinds import DType, Operand, Scalar, Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import category_of, hints, numel
 from wend._engine.ops.numeric import require
@@ -22,31 +22,31 @@ from wend._engine.ops.views.strided import arange
 
 
 @sugar()
-def zeros_like(input: Any, *, dtype: DType | None = None) -> Tensor:
+def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Zeros of input's shape, and of input's dtype unless a dtype is given."""
     return ops.full(input.shape, 0, dtype=dtype or input.dtype)
 
 
 @sugar()
-def ones_like(input: Any, *, dtype: DType | None = None) -> Tensor:
+def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """1 in input's shape, and in input's dtype unless a dtype is given."""
     return ops.full(input.shape, 1, dtype=dtype or input.dtype)
 
 
 @sugar()
-def full_like(input: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+def full_like(input: Tensor, fill_value: Operand, *, dtype: DType | None = None) -> Tensor:
     """fill_value in input's shape, and in input's dtype unless a dtype is given."""
     return ops.full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
 @sugar()
-def zeros(size: Any, *, dtype: DType | None = None) -> Tensor:
+def zeros(size: Sizes, *, dtype: DType | None = None) -> Tensor:
     """Zeros of shape `size`; dtype: by default the default float type."""
     return ops.full(size, 0.0, dtype=dtype)
 
 
 @sugar()
-def ones(size: Any, *, dtype: DType | None = None) -> Tensor:
+def ones(size: Sizes, *, dtype: DType | None = None) -> Tensor:
     """Ones of shape `size`; dtype: by default the default float type."""
     return ops.full(size, 1.0, dtype=dtype)
 
@@ -372,7 +372,7 @@ def one_hot_known(input: Tensor, num_classes: Size) -> Tensor:
 
 @sugar()
 @spelled(input="tensor")
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
     """(*tensor.shape, num_classes) of int64: 1 at the class of each element, 0 elsewhere.
 
     num_classes: by default the largest element plus 1, which waits for the value

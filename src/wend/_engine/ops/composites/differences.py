@@ -185,7 +185,9 @@ def cumulative_trapezoid_spaced(y: Tensor, *, dx: Scalar, dim: int = -1) -> Tens
 
 
 @sugar(functions=("trapezoid", "trapz"))
-def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1
+) -> Tensor:
     """The area under y along `dim` by the trapezoidal rule, at positions x or dx (1) apart."""
     if dx is not None:
         return ops.trapezoid_spaced(y, dx=dx, dim=dim)
@@ -193,7 +195,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor
 
 
 @sugar(functions=("cumulative_trapezoid",))
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
+) -> Tensor:
     """The areas under y along `dim` up to each position but the first."""
     if dx is not None:
         return ops.cumulative_trapezoid_spaced(y, dx=dx, dim=dim)
@@ -214,7 +218,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @sugar(functions=("vander",))
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """y[i, j] = x[i] ** (N - 1 - j), or x[i] ** j if increasing. Raises ShapeError unless 1-d."""
     if len(x.shape) != 1:
         raise ShapeError(f"vander: x must be a one-dimensional tensor, not {hints(x.shape)}")
@@ -230,7 +234,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 @sugar(functions=("adjoint",))
-def adjoint(input: Any) -> Any:
+def adjoint(input: Tensor) -> Any:
     """A view of the last two dims swapped, conjugated where complex."""
     return input.mH
 
@@ -240,7 +244,7 @@ def adjoint(input: Any) -> Any:
 
 @sugar(functions=("gradient",))
 def gradient(
-    input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
+    input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
 ) -> tuple[Any, ...]:
     """Estimates of the derivatives along the dims `dim` (all by default), a tensor for each.
 

@@ -25,7 +25,7 @@ def _count(mask: Tensor) -> int:
 
 @sugar(functions=("nonzero",), methods=("nonzero",))
 @spelled(out=True)
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """(count, rank) of int64: the positions of the elements that are not zero, in order.
 
     as_tuple: a tensor per dim instead (a 0-d input counts as 1-d)
@@ -39,14 +39,14 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 
 
 @sugar(functions=("argwhere",), methods=("argwhere",))
-def argwhere(input: Any) -> Any:
+def argwhere(input: Tensor) -> Any:
     """As `nonzero`."""
     return nonzero(input)
 
 
 @sugar(functions=("masked_select",), methods=("masked_select",))
 @spelled(out=True)
-def masked_select(input: Any, mask: Any) -> Tensor:
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """(count,): the elements of input where mask is True, in row-major order.
 
     mask: bool; broadcasts with input. Raises DTypeError, ShapeError.
@@ -61,7 +61,7 @@ def masked_select(input: Any, mask: Any) -> Tensor:
 # --- unique ---------------------------------------------------------------------
 
 
-def _run_starts(differs: Any, n: AnyInt) -> Tensor:
+def _run_starts(differs: Tensor, n: AnyInt) -> Tensor:
     """Places where runs begin, given whether each element but the first differs from the last."""
     first = ops.full((1,), True, dtype=bool_)
     return ops.cat([first, differs], 0) if n else ops.full((0,), True, dtype=bool_)
@@ -76,7 +76,7 @@ def _summary(rows: Tensor, begins: Tensor, n: AnyInt) -> tuple[Any, Any, Any]:
     return ops.index_select(rows, 0, starts), runs, counts
 
 
-def _answer(values: Any, inverse: Any, counts: Any, wants: tuple[bool, bool]) -> Any:
+def _answer(values: Tensor, inverse: Tensor, counts: Tensor, wants: tuple[bool, bool]) -> Any:
     result = (values, *((inverse,) if wants[0] else ()), *((counts,) if wants[1] else ()))
     return result if len(result) > 1 else values
 
@@ -114,7 +114,7 @@ def _differs(rows: Tensor, n: AnyInt) -> Tensor:
 
 @sugar(functions=("unique",), methods=("unique",))
 def unique(
-    input: Any,
+    input: Tensor,
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -141,7 +141,7 @@ def unique(
 
 @sugar(functions=("unique_consecutive",), methods=("unique_consecutive",))
 def unique_consecutive(
-    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """The first element (or slice along `dim`) of each run of equal elements, in place order."""
     input = ops.detach(input)
@@ -157,7 +157,7 @@ def unique_consecutive(
 
 
 @sugar(functions=("bincount",), methods=("bincount",))
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
     """y[k] = how often k occurs in input, or the sum of the weights there.
 
     input: 1-d, ints, not negative   ->   y: as many as the greatest element + 1, or minlength

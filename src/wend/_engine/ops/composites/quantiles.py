@@ -11,7 +11,7 @@ from wend._engine.base.dtypes import DType, int64
 from wend._engine.base.errors import DTypeError, ExecutionError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core._hot import Tensor, value_of
-from wend._engine.core.kinds import Dim
+from wend._engine.core.kinds import Dim, Operand
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.sugar import spelled, sugar
@@ -120,7 +120,7 @@ def _between(values: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
     return ops.lerp(low, high, weight)
 
 
-def _quantile(op: str, input: Tensor, q: Tensor, rest: Any, skip_nan: bool) -> Tensor:
+def _quantile(op: str, input: Tensor, q: Operand, rest: Any, skip_nan: bool) -> Tensor:
     dim, keepdim, interpolation = rest
     if not hasattr(q, "shape"):
         if not 0 <= q <= 1:
@@ -134,8 +134,8 @@ def _quantile(op: str, input: Tensor, q: Tensor, rest: Any, skip_nan: bool) -> T
 @sugar(functions=("quantile",), methods=("quantile",))
 @spelled(out=True)
 def quantile(
-    input: Any,
-    q: Any,
+    input: Tensor,
+    q: Operand,
     dim: int | None = None,
     keepdim: bool = False,
     *,
@@ -148,8 +148,8 @@ def quantile(
 @sugar(functions=("nanquantile",), methods=("nanquantile",))
 @spelled(out=True)
 def nanquantile(
-    input: Any,
-    q: Any,
+    input: Tensor,
+    q: Operand,
     dim: int | None = None,
     keepdim: bool = False,
     *,

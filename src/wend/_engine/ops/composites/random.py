@@ -212,7 +212,7 @@ def dropout_draw(input: Tensor, p: Scalar, scale: Scalar, seed: Scalar, offset: 
 
 
 @sugar(functions=("dropout",))
-def dropout(input: Any, p: float = 0.5, train: bool = True, *, generator: Any = None) -> Any:
+def dropout(input: Tensor, p: float = 0.5, train: bool = True, *, generator: Any = None) -> Any:
     """y = x * mask / (1 - p), each element of the mask 0 with probability p; y = x if not train.
 
     Raises ValueRefused unless 0 <= p <= 1.

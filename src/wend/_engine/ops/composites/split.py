@@ -88,12 +88,12 @@ def _number(size: Any) -> int:
     return size.__index__() if isinstance(size, _hot.Tensor) else size
 
 
-def _in_rules(x: Any) -> bool:
+def _in_rules(x: Tensor) -> bool:
     """Whether x stands for a tensor, or is of a class with rules of its own: no part by itself."""
     return type(x) is not _hot.Tensor or _hot.current_trace().symbolic is not None
 
 
-def _explored_parts(x: Any, dim: int, keeps_dim: bool, size: Any = 1) -> Parts | None:
+def _explored_parts(x: Tensor, dim: int, keeps_dim: bool, size: Any = 1) -> Parts | None:
     """The parts along a dim whose extent is a symbol of a function that is being explored."""
     parts_along = getattr(_hot.current_trace().symbolic, "parts_along", None)
     return None if parts_along is None else parts_along(x, dim, keeps_dim, size)
@@ -103,7 +103,7 @@ def _explored_parts(x: Any, dim: int, keeps_dim: bool, size: Any = 1) -> Parts |
 @_indexing.PartsFunction
 @overridable
 @spelled(input="tensor", split_size="split_size_or_sections", split_sizes="split_size_or_sections")
-def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Parts:
     """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given.
 
     Raises ShapeError for a size of 0 of a dim that is not empty, sizes of another sum.
@@ -116,7 +116,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
     return _split("SplitBackward0", tensor, split_size_or_sections, dim)
 
 
-def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
+def _split(name: str, tensor: Tensor, size: Any, dim: int) -> Parts:
     n, size = tensor.shape[dim], _number(size)
     if size is None or isinstance(size, (float, str, bool)):
         raise ArgumentTypeError(
@@ -138,7 +138,7 @@ def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
 
 @sugar(functions=("split_with_sizes",), methods=("split_with_sizes",))
 @spelled(tensor="input", split_size_or_sections="split_sizes")
-def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
+def split_with_sizes(input: Tensor, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
     """Views of parts of the given sizes along `dim`. Raises ShapeError for sizes of another sum."""
     dim = normalize_dim(dim, len(input.shape), "split_with_sizes")
     n, total = input.shape[dim], 0
@@ -161,7 +161,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Pa
 @sugar(functions=("chunk",), methods=("chunk",))
 @_indexing.PartsFunction
 @overridable
-def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> Parts:
     """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     if not len(input.shape):
         raise ShapeError("chunk: expects at least a 1-dimensional tensor")
@@ -182,7 +182,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
 
 
 @sugar(functions=("unsafe_chunk",), methods=("unsafe_chunk",))
-def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Parts:
     """As `chunk`."""
     chunks = _number(chunks)
     if _in_rules(input) or not input.shape or chunks <= 0:
@@ -193,7 +193,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
 
 @sugar(functions=("unsafe_split",), methods=("unsafe_split",))
 @spelled(tensor="input", split_size_or_sections="split_size")
-def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> Parts:
+def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> Parts:
     """As `split`."""
     if _in_rules(input) or not input.shape or isinstance(split_size, (list, tuple)):
         return ops.split(input, split_size, dim)  # type: ignore[return-value]
@@ -203,7 +203,7 @@ def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> Parts:
 
 @sugar(functions=("unsafe_split_with_sizes",), methods=("unsafe_split_with_sizes",))
 @spelled(out=True, tensor="input", split_size_or_sections="split_sizes")
-def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
     """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
     return split_with_sizes(input, split_sizes, dim)
 
@@ -211,7 +211,7 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0
 @sugar(functions=("unbind",), methods=("unbind",))
 @_indexing.PartsFunction
 @overridable
-def unbind(input: Any, dim: int = 0) -> Parts:
+def unbind(input: Tensor, dim: int = 0) -> Parts:
     """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
     rank = len(input.shape)
     if rank == 0:
@@ -225,7 +225,7 @@ def unbind(input: Any, dim: int = 0) -> Parts:
 
 @sugar(functions=("tensor_split",), methods=("tensor_split",))
 @spelled(tensor_indices_or_sections="indices_or_sections", **_CUTS)
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Parts:
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Parts:
     """Views of parts along `dim`: so many of nearly equal size, or cut at the given places.
 
     Raises ShapeError for a 0-d tensor or less than 1 section.
@@ -253,7 +253,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Parts:
     return tuple(parts)
 
 
-def _split_at(op: str, input: Any, indices_or_sections: Any, dim: int, rank: int) -> Parts:
+def _split_at(op: str, input: Tensor, indices_or_sections: Any, dim: int, rank: int) -> Parts:
     have = len(input.shape)
     if have < rank:
         raise ShapeError(
@@ -272,21 +272,21 @@ def _split_at(op: str, input: Any, indices_or_sections: Any, dim: int, rank: int
 
 @sugar(functions=("hsplit",), methods=("hsplit",))
 @spelled(**_CUTS)
-def hsplit(input: Any, indices_or_sections: Any) -> Parts:
+def hsplit(input: Tensor, indices_or_sections: Any) -> Parts:
     """Views of parts along dim 1 (of a vector along dim 0)."""
     return _split_at("hsplit", input, indices_or_sections, 0 if len(input.shape) == 1 else 1, 1)
 
 
 @sugar(functions=("vsplit",), methods=("vsplit",))
 @spelled(**_CUTS)
-def vsplit(input: Any, indices_or_sections: Any) -> Parts:
+def vsplit(input: Tensor, indices_or_sections: Any) -> Parts:
     """Views of parts along dim 0."""
     return _split_at("vsplit", input, indices_or_sections, 0, 2)
 
 
 @sugar(functions=("dsplit",), methods=("dsplit",))
 @spelled(**_CUTS)
-def dsplit(input: Any, indices_or_sections: Any) -> Parts:
+def dsplit(input: Tensor, indices_or_sections: Any) -> Parts:
     """Views of parts along dim 2."""
     return _split_at("dsplit", input, indices_or_sections, 2, 3)
 
@@ -295,7 +295,7 @@ def dsplit(input: Any, indices_or_sections: Any) -> Parts:
 
 
 @sugar(name="as_strided_in_base", functions=("as_strided",), methods=("as_strided",))
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+def as_strided(input: Tensor, size: Sizes, stride: Sizes, storage_offset: Any = None) -> Tensor:
     """A view of the memory that input lies in, with the given extents and steps between elements.
 
     storage_offset: the start; by default the start of input. Raises ShapeError beyond the memory.
@@ -318,7 +318,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     return ops.as_strided(base, size, stride, storage_offset)
 
 
-def _within_leaf(leaf: Any, size: Any, stride: Sizes, storage_offset: Any) -> Tensor:
+def _within_leaf(leaf: Tensor, size: Sizes, stride: Sizes, storage_offset: Any) -> Tensor:
     """`as_strided` of a leaf in memory without gradients: the leaf gets the gradient."""
     start = 0 if storage_offset is None else storage_offset - leaf.storage_offset()
     end = start + sum((n - 1) * step for n, step in zip(size, stride)) + 1
@@ -332,7 +332,7 @@ def _within_leaf(leaf: Any, size: Any, stride: Sizes, storage_offset: Any) -> Te
 
 @sugar(functions=("as_strided_scatter",), methods=("as_strided_scatter",))
 def as_strided_scatter(
-    input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None
+    input: Tensor, src: Tensor, size: Sizes, stride: Sizes, storage_offset: int | None = None
 ) -> Tensor:
     """input, with the elements that as_strided would view replaced by src.
 
@@ -343,19 +343,19 @@ def as_strided_scatter(
 
 
 @sugar(methods=("reshape_as",))
-def reshape_as(self: Any, other: Any) -> Tensor:
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """self in the shape of other."""
     return ops.reshape(self, other.shape)
 
 
 @sugar(methods=("expand_as",))
-def expand_as(self: Any, other: Any) -> Tensor:
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """self expanded to the shape of other."""
     return ops.expand(self, other.shape)
 
 
 @sugar(methods=("sum_to_size",))
-def sum_to_size(self: Any, *sizes: Any, size: Any = None) -> Any:
+def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Any:
     """self summed over the dims that broadcasting the size to self's shape would repeat."""
     sizes = sizes if size is None else (size,)
     target = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
@@ -393,7 +393,7 @@ def _as_shape(shape: Shape) -> tuple[int, ...]:
 
 @sugar(functions=("broadcast_tensors",))
 @overridable
-def broadcast_tensors(*tensors: Any) -> Parts:
+def broadcast_tensors(*tensors: Tensor) -> Parts:
     """Views of the tensors, all expanded to the shape that the tensors broadcast to."""
     tensors = same_tensors(tensors)
     if not tensors:

@@ -23,7 +23,7 @@ from wend._engine.ops.sugar import overridable, same_tensors, spelled, sugar
 
 @sugar(functions=("cartesian_prod",))
 @overridable
-def cartesian_prod(*tensors: Any) -> Any:
+def cartesian_prod(*tensors: Tensor) -> Any:
     """(product of lengths, number of vectors): all tuples of an element of each, in order."""
     tensors = same_tensors(tensors)
     for t in tensors:
@@ -35,7 +35,7 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 
 @sugar(functions=("combinations",), methods=("combinations",))
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
     """(count, r): all choices of r elements of a vector, in the order of places."""
     if len(input.shape) != 1:
         raise ShapeError(f"combinations: expects a 1-d vector, and got {hints(input.shape)}")
@@ -57,7 +57,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 
 @sugar(functions=("unravel_index",))
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Any, ...]:
     """The positions, a tensor per dim, of places in the row-major order of `shape`.
 
     indices: ints   shape: an int or a sequence of ints   ->   int64.
@@ -85,7 +85,12 @@ Histogram = namedtuple("Histogram", ("hist", "bin_edges"))
 @sugar(functions=("histogram",), methods=("histogram",))
 @spelled(out=True)
 def histogram(
-    input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
+    input: Tensor,
+    bins: Any = 100,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
 ) -> Any:
     """(hist, bin_edges): the number of elements (or the sum of their weights) in each bin.
 
@@ -130,7 +135,7 @@ _Grid: Any = return_type("histogramdd", ("hist", "bin_edges"))
 
 @sugar(functions=("histogramdd",))
 def histogramdd(
-    input: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False
+    input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:
     """(hist, bin_edges): the number of points (or the sum of their weights) in each cell of a grid.
 
@@ -209,7 +214,7 @@ def _bin_edges(input: Tensor, bins: int, range: Any) -> Tensor:
 
 @sugar(functions=("hash_tensor",), methods=("hash_tensor",))
 @spelled(out=True)
-def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """y = the exclusive or of the elements over `dim`, as 64-bit floats or ints (uint64).
 
     dim: () and None for all dims   mode: 0, the only hash there is

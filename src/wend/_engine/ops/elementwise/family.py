@@ -338,7 +338,7 @@ def _as_spec(operand: V) -> Any:
 # -- casts around a formula -------------------------------------------------------------------
 
 
-def _with_casts(formula: Any) -> Callable[..., Any]:
+def _with_casts(formula: Callable[..., Any]) -> Callable[..., Any]:
     """The formula on operands of any dtype: cast in, compute, cast out."""
     static = formula.__func__ if isinstance(formula, staticmethod) else None
 

@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import int32, int64
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core._types import TensorType
 from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
@@ -67,7 +68,7 @@ class _Elementwise1d(Primitive, abstract=True):
                 + (f" (only dim {dim} may be)" if wide else "")
             )
 
-    def check(self, x: Any, index: Any) -> None:
+    def check(self, x: Spec | TensorType | np.ndarray, index: np.ndarray | None) -> None:
         """Raise ElementOutOfRange if a held index lies beyond the dim."""
         if index is not None:
             dim = self.place(len(x.shape))
@@ -108,7 +109,7 @@ class Gather(_Elementwise1d):
         self.check_shapes(x.shape, index)
         return Spec(index.shape, x.dtype)
 
-    def checked(self, x: Any, index: Any) -> None:
+    def checked(self, x: TensorType, index: np.ndarray | None) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -156,7 +157,7 @@ class IntoElements(_Elementwise1d, abstract=True):
             )
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: Any, index: Tensor, src: Any) -> None:
+    def checked(self, x: TensorType, index: np.ndarray | None, src: Any) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, src: np.ndarray) -> np.ndarray:
@@ -176,7 +177,7 @@ class IntoElements(_Elementwise1d, abstract=True):
             self.write(whole, self.key(whole, index), src.reshape(index.shape or (1,)))
         return x
 
-    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+    def write(self, x: np.ndarray, key: tuple[Any, ...], src: np.ndarray) -> None:
         """Combine src into x[key]."""
         raise NotImplementedError
 
@@ -186,7 +187,7 @@ class IntoElements(_Elementwise1d, abstract=True):
 
     onnx_reduction = "none"
 
-    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: Size, src: OnnxValue) -> OnnxValue:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: OnnxValue, src: OnnxValue) -> OnnxValue:
         whole, places, values = (self.onnx_whole(g, t) for t in (x, index, src))
         values = g.corner(values, places.shape)
         dim = self.place(whole.rank)
@@ -239,7 +240,7 @@ class ScatterSrc(IntoElements):
     name = "scatter"
     signature = "input, dim: int, index, src"
 
-    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+    def write(self, x: np.ndarray, key: tuple[Any, ...], src: np.ndarray) -> None:
         x[key] = src
 
     def again(self, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -268,7 +269,7 @@ class ScatterValue(_Elementwise1d):
         self.check_shapes(x.shape, index)
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: Any, index: Any, value: Scalar) -> None:
+    def checked(self, x: TensorType, index: np.ndarray | None, value: Scalar) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, value: Scalar) -> np.ndarray:
@@ -314,7 +315,7 @@ class ScatterAdd(IntoElements):
     torch = TorchCall(names=("scatter_add",), inplace=True)
     onnx_reduction = "add"
 
-    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+    def write(self, x: np.ndarray, key: tuple[Any, ...], src: np.ndarray) -> None:
         add = np.logical_or if x.dtype == bool else np.add
         add.at(x, key, src)
 

@@ -11,6 +11,7 @@ import numpy as np
 from wend._engine.base.dtypes import DType, bool_, int8, int16, int32, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core._types import TensorType
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
@@ -26,7 +27,7 @@ from wend._engine.ops.views.strided import arange
 
 def check_range(
     op: str,
-    index: Any,
+    index: np.ndarray,
     dim: int,
     n: int,
     *,
@@ -99,7 +100,7 @@ class _ByTensors(Primitive, abstract=True):
         at = dims[0] if adjacent(dims) else 0
         return (*kept[:at], *along, *kept[at:])
 
-    def check(self, x: Any, indices: list[Any]) -> None:
+    def check(self, x: TensorType | np.ndarray, indices: list[Any]) -> None:
         """Raise IndexOutOfRange if a held index lies beyond the indexed dim."""
         for dim, index in zip(self.place(len(x.shape)), indices, strict=True):
             if index is not None:
@@ -113,7 +114,7 @@ class _ByTensors(Primitive, abstract=True):
         return tuple(key)
 
     def batched_indices(
-        self, flags: Any, size: Size, indices: list[Any], rank: int
+        self, flags: Sequence[bool], size: Size, indices: list[Any], rank: int
     ) -> tuple[list[Any], tuple[int, ...]]:
         """(indices, dims) of a batched input of `rank` dims, the batch axis indexed as well."""
         deepest = max(len(i.shape) - b for i, b in zip(indices, flags, strict=True))
@@ -176,7 +177,7 @@ class Index(_ByTensors):
     def infer(self, x: Spec, indices: list[Spec]) -> Spec:
         return Spec(self.region_shape(x.shape, indices), x.dtype)
 
-    def checked(self, x: Any, indices: list[Any]) -> None:
+    def checked(self, x: TensorType, indices: list[Any]) -> None:
         self.check(x, indices)
 
     def reference(self, x: np.ndarray, indices: list[np.ndarray]) -> np.ndarray:
@@ -259,7 +260,7 @@ class IndexPut(_ByTensors):
             )
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: Any, indices: list[Any], values: np.ndarray | None) -> None:
+    def checked(self, x: TensorType, indices: list[Any], values: np.ndarray | None) -> None:
         self.check(x, indices)
 
     def reference(self, x: np.ndarray, indices: list[Any], values: np.ndarray) -> np.ndarray:

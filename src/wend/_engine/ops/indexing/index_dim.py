@@ -9,6 +9,7 @@ import numpy as np
 
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core._types import TensorType
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpBatching, OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
@@ -33,7 +34,7 @@ class _AlongDim(Primitive, abstract=True):
         """The indexed dim counted from 0."""
         return normalize_dim(self.dim, rank, self.name)
 
-    def count(self, index: Spec) -> int:
+    def count(self, index: Any) -> int:
         """The number of indices. Raises ShapeError, DTypeError."""
         check_index_dtype(self.name, index.dtype)
         if len(index.shape) > 1:
@@ -42,7 +43,7 @@ class _AlongDim(Primitive, abstract=True):
             )
         return index.shape[0] if index.shape else 1
 
-    def check(self, x: Any, index: Any) -> None:
+    def check(self, x: TensorType | np.ndarray, index: np.ndarray | None) -> None:
         """Raise IndexOutOfRange if a held index lies beyond the dim."""
         if index is not None:
             dim = self.place(len(x.shape))
@@ -72,7 +73,7 @@ class IndexSelect(_AlongDim):
             return Spec((), x.dtype)
         return Spec(replaced(x.shape, dim, count), x.dtype)
 
-    def checked(self, x: Any, index: np.ndarray | None) -> None:
+    def checked(self, x: TensorType, index: np.ndarray | None) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -82,7 +83,7 @@ class IndexSelect(_AlongDim):
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor) -> tuple[Any, ...]:
         return ops.index_add(zeros_of(x), self.dim, index, g), None
 
-    def onnx(self, g: OnnxBuilder, x: Any, index: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: OnnxValue) -> OnnxValue:
         if not x.shape:
             return x
         return g.node("Gather", x, g.reshape(index, (self.count(index),)), axis=self.place(x.rank))
@@ -138,7 +139,7 @@ class _IntoDim(_AlongDim, abstract=True):
             )
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: Any, index: Tensor, source: Any) -> None:
+    def checked(self, x: TensorType, index: np.ndarray | None, source: Any) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -152,7 +153,7 @@ class _IntoDim(_AlongDim, abstract=True):
         """The same op on new operands."""
         raise NotImplementedError
 
-    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: Any, source: OnnxValue) -> OnnxValue:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: OnnxValue, source: OnnxValue) -> OnnxValue:
         whole = x if x.shape else g.reshape(x, (1,))
         dim, count = self.place(whole.rank), self.count(index)
         wanted = replaced(whole.shape, dim, count)

@@ -78,13 +78,13 @@ def plan_of(structure: Structure, rank: int) -> Plan:
     return plan
 
 
-def plan_getitem(key: Any, rank: int) -> tuple[Plan, Values]:
+def plan_getitem(key: object, rank: int) -> tuple[Plan, Values]:
     """The plan of `x[key]` and the values for the plan, for x of `rank` dims."""
     structure, values = read_key(key)
     return plan_of(structure, rank), values
 
 
-def plan_setitem(key: Any, rank: int) -> tuple[Plan, Values]:
+def plan_setitem(key: object, rank: int) -> tuple[Plan, Values]:
     """The plan of `x[key] = v`: that of `x[key]`, whose steps are put back in reverse."""
     return plan_getitem(key, rank)
 
@@ -163,7 +163,7 @@ def _check_rank(structure: Structure, spoken_of: int, rank: int) -> None:
 # --- reading keys ---------------------------------------------------------------
 
 
-def _not_ready(data: Any) -> NoReturn:
+def _not_ready(data: object) -> NoReturn:
     raise ArgumentTypeError(f"getitem: cannot make an index tensor of a {type(data).__name__}")
 
 
@@ -182,7 +182,7 @@ def set_readers(as_tensor: Callable[[Any], Any], read_int: Callable[[Any], int |
     _as_tensor, _read_int = as_tensor, read_int
 
 
-def read_key(key: Any) -> tuple[Structure, Values]:
+def read_key(key: object) -> tuple[Structure, Values]:
     """(structure, values) of a key. Raises IndexOutOfRange, ArgumentTypeError for bad items."""
     items = key if type(key) is tuple else _items_of(key)
     codes: list[int] = []
@@ -203,7 +203,7 @@ def read_key(key: Any) -> tuple[Structure, Values]:
     return tuple(codes), values
 
 
-def _items_of(key: Any) -> tuple[Any, ...]:
+def _items_of(key: object) -> tuple[Any, ...]:
     """The items of a key that is not a tuple: itself, but for lists that mean a tuple."""
     if isinstance(key, tuple):
         return key
@@ -238,7 +238,7 @@ def _slice_bound(bound: Any) -> Any:
         ) from None
 
 
-def _read_other(item: Any, values: Values) -> int:
+def _read_other(item: object, values: Values) -> int:
     """The code of an item that is neither an int, a slice, None nor Ellipsis."""
     if item is True or item is False:
         return TRUE if item else FALSE
@@ -274,14 +274,14 @@ def _whole(index: Tensor) -> Tensor:
     return ops.cast(index, int64) if index.dtype.category == FLOAT else index
 
 
-def _wrong_item(item: Any) -> IndexOutOfRange:
+def _wrong_item(item: object) -> IndexOutOfRange:
     return IndexOutOfRange(
         "getitem: only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are "
         f"valid indices (got {type(item).__name__})"
     )
 
 
-def _read_tensor(item: Any, values: Values) -> int:
+def _read_tensor(item: Tensor, values: Values) -> int:
     rank = len(item.shape)
     dtype = item.dtype
     if dtype.category == BOOL or dtype is uint8:

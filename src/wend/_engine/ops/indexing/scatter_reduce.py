@@ -48,7 +48,7 @@ class ScatterReduce(IntoElements):
             )
         return super().infer(x, index, src)
 
-    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+    def write(self, x: np.ndarray, key: tuple[Any, ...], src: np.ndarray) -> None:
         if not self.include_self:
             x[key] = _identity(self.reduce, x.dtype)
         if self.reduce == "mean":
@@ -62,7 +62,7 @@ class ScatterReduce(IntoElements):
         }[self.reduce]
         combine.at(x, key, src)
 
-    def _write_mean(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+    def _write_mean(self, x: np.ndarray, key: tuple[Any, ...], src: np.ndarray) -> None:
         total, counts = widen(x).copy(), np.full(x.shape, int(self.include_self))
         np.add.at(total, key, widen(src))
         np.add.at(counts, key, 1)
@@ -114,7 +114,7 @@ class ScatterReduce(IntoElements):
         share = g / ties
         return x_is * share, src_is * ops.gather(share, self.dim, index)
 
-    def onnx(self, g: OnnxBuilder, x: Any, index: Any, src: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue, index: OnnxValue, src: OnnxValue) -> Any:
         whole, places, values = (self.onnx_whole(g, t) for t in (x, index, src))
         dim, values = self.place(whole.rank), g.corner(values, places.shape)
         start = whole

@@ -134,7 +134,7 @@ class Searchsorted(Primitive):
         batched: Sequence[bool],
         size: Size,
         rows: Tensor,
-        values: Operand,
+        values: Tensor,
         sorter: Tensor | None,
     ) -> Tensor:
         if sorter is not None:

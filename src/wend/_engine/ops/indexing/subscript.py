@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._engine.base.dtypes import bool_, int64
+from wend._engine.base.dtypes import DType, bool_, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
@@ -26,7 +26,7 @@ _select, _slice = Select.function, Slice.function
 _unsqueeze, _alias = Unsqueeze.function, Alias.function
 
 
-def getitem(x: Tensor, key: Any) -> Any:
+def getitem(x: Tensor, key: object) -> Any:
     """x[key]. Raises IndexOutOfRange, DimError, ArgumentError, ArgumentTypeError."""
     kind = type(key)
     if kind is int and len(x.shape):
@@ -59,7 +59,7 @@ def getitem(x: Tensor, key: Any) -> Any:
     return x
 
 
-def _run(step: Step, x: Any, values: Values) -> Any:
+def _run(step: Step, x: Tensor, values: Values) -> Any:
     """The view of a step."""
     if step.op == "select":
         return _select(x, step.dim, values[step.slots[0]])
@@ -78,7 +78,7 @@ def _renamed(error: IndexOutOfRange) -> IndexOutOfRange:
     return IndexOutOfRange(str(error.args[0]).replace("select:", "getitem:", 1))
 
 
-def _located(plan: Plan, x: Any, values: Values, error: IndexOutOfRange) -> IndexOutOfRange:
+def _located(plan: Plan, x: Tensor, values: Values, error: IndexOutOfRange) -> IndexOutOfRange:
     """The error of a step, with the dim of the tensor that the user indexed."""
     gone, shape = 0, tuple(x.shape)
     for step in plan.steps:
@@ -110,7 +110,7 @@ def _shape_after(step: Step, shape: tuple[Any, ...], values: Values) -> tuple[An
     return shape
 
 
-def _shape_at(plan: Plan, x: Any, values: Values) -> tuple[Any, ...]:
+def _shape_at(plan: Plan, x: Tensor, values: Values) -> tuple[Any, ...]:
     """The shape of a plan's views of x. Raises IndexOutOfRange."""
     shape = tuple(x.shape)
     try:
@@ -121,7 +121,7 @@ def _shape_at(plan: Plan, x: Any, values: Values) -> tuple[Any, ...]:
     return shape
 
 
-def check_key(x: Any, key: Any) -> None:
+def check_key(x: Tensor, key: object) -> None:
     """Raise IndexOutOfRange if a key's numbers or slices do not fit x."""
     structure, values = read_key(key)
     _shape_at(plan_of(structure, len(x.shape)), x, values)
@@ -130,7 +130,7 @@ def check_key(x: Any, key: Any) -> None:
 # --- tensors in keys ------------------------------------------------------------
 
 
-def index_tensors(sources: tuple[Source, ...], x: Any, values: Values) -> list[Any]:
+def index_tensors(sources: tuple[Source, ...], x: Tensor, values: Values) -> list[Any]:
     """The index tensors of a plan; masks become the positions of True elements.
 
     Waits for the number of True elements of each mask. Raises IndexOutOfRange.
@@ -149,14 +149,14 @@ def index_tensors(sources: tuple[Source, ...], x: Any, values: Values) -> list[A
     return result
 
 
-def mask_columns(mask: Tensor, x: Any, dim: int) -> list[Any]:
+def mask_columns(mask: Tensor, x: Tensor, dim: int) -> list[Any]:
     """The positions where a mask over dims dim, dim + 1, ... of x is True, a tensor a dim."""
     check_mask(mask, x, dim)
     places = ops.nonzero(mask)
     return [ops.select(places, 1, k) for k in range(len(mask.shape))]
 
 
-def check_mask(mask: Any, x: Any, dim: int) -> None:
+def check_mask(mask: Tensor, x: Tensor, dim: int) -> None:
     """Raise IndexOutOfRange unless the mask has the extents of the dims that it covers."""
     for k, n in enumerate(mask.shape):
         if x.shape[dim + k] != n:
@@ -173,7 +173,7 @@ def check_mask(mask: Any, x: Any, dim: int) -> None:
 _ROW = SelectScatter.named(ASSIGNED, ("T", "T", "I"), dim=0)
 
 
-def setitem(x: Any, key: Any, value: Any) -> Any:
+def setitem(x: Tensor, key: object, value: Any) -> Any:
     """The value of x after `x[key] = value`.
 
     value: a tensor that broadcasts to x[key], or a number; cast to x's dtype (a tensor for places
@@ -218,7 +218,7 @@ def overwritten(x: Tensor, value: Tensor) -> Tensor:
     return ops.overwrite(value, x) if value.requires_grad and x.requires_grad else value
 
 
-def _number(value: Any, x: Any) -> Any:
+def _number(value: Any, x: Tensor) -> Any:
     """A NumPy scalar as a number. Raises ArgumentTypeError for anything but numbers."""
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "shape", None) == () and not hasattr(value, "strides"):
@@ -231,7 +231,7 @@ def _number(value: Any, x: Any) -> Any:
     )
 
 
-def _fitted(value: Any, shape: tuple[Any, ...], dtype: Any) -> Any:
+def _fitted(value: Any, shape: tuple[Any, ...], dtype: DType) -> Any:
     """value as a tensor of that shape and dtype. Raises ShapeError."""
     if not isinstance(value, Tensor):
         return ops.full(shape, value, dtype=dtype)
@@ -252,7 +252,7 @@ def _without_leading_ones(value: Tensor, rank: int) -> Tensor:
     return ops.reshape(value, shape[cut:]) if cut else value
 
 
-def _put_back(step: Step, whole: Any, part: Any, values: Values, first: bool) -> Any:
+def _put_back(step: Step, whole: Tensor, part: Tensor, values: Values, first: bool) -> Any:
     """whole, with the part that the step views replaced; first: by the assigned value."""
     dim = step.dim
     if step.op == "select":

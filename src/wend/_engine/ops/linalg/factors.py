@@ -189,13 +189,13 @@ def _size(x: Array) -> Array:
 _ONES = {"upper": True, "unitriangular": True}
 
 
-def _lower(packed: Tensor, k: Any) -> Tensor:
+def _lower(packed: Tensor, k: Size) -> Tensor:
     """L of a packed LU: (..., m, k), ones on the diagonal."""
     ones = ops.full((*packed.shape[:-2], k), 1, dtype=packed.dtype)
     return with_diagonal(ops.tril(ops.narrow(packed, -1, 0, k), -1), ones)
 
 
-def _divided(x: Any, upper: Tensor) -> Tensor:
+def _divided(x: Tensor, upper: Tensor) -> Tensor:
     """x U^-H, for an upper triangular U."""
     return turned(ops.triangular_solve_matrix(upper, turned(x), upper=True))
 
@@ -443,7 +443,7 @@ def _diagonal(x: Tensor) -> Tensor:
     return ops.diagonal(x, 0, -2, -1)
 
 
-def _qr_gradient(q: Tensor, r: Any, seed_q: Tensor, seed_r: Tensor) -> Tensor:
+def _qr_gradient(q: Tensor, r: Tensor, seed_q: Tensor, seed_r: Tensor) -> Tensor:
     """(gQ + Q S) R^-H, S the hermitian matrix with the upper triangle of gR R^H - Q^H gQ."""
     inner = ops.matmul(seed_r, turned(r)) - ops.matmul(turned(q), seed_q)
     if inner.dtype.is_complex:  # the diagonal of R is real

@@ -14,7 +14,8 @@ from wend._engine.base.errors import DTypeError, LinAlgError, ShapeError
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, ops
-from wend._engine.core.symbolic import broadcast_shapes, hints
+from wend._engine.core.symbolic import SymInt, broadcast_shapes, hints
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import INEXACT, Array, array, widen
 from wend._engine.ops.views.family import Shape
 
@@ -31,7 +32,9 @@ def floating(op: str, *dtypes: DType) -> None:
             )
 
 
-def same_type(op: str, a: Any, b: Any, names: tuple[str, str] = ("A", "B")) -> None:
+def same_type(
+    op: str, a: Spec | Tensor, b: Spec | Tensor, names: tuple[str, str] = ("A", "B")
+) -> None:
     """Raise DTypeError unless both operands have the same floating dtype."""
     floating(op, a.dtype, b.dtype)
     if a.dtype is not b.dtype:
@@ -41,13 +44,13 @@ def same_type(op: str, a: Any, b: Any, names: tuple[str, str] = ("A", "B")) -> N
         )
 
 
-def matrix(op: str, x: Any, name: str = "A") -> None:
+def matrix(op: str, x: Spec | Tensor, name: str = "A") -> None:
     """Raise ShapeError unless x has two dims or more."""
     if len(x.shape) < 2:
         raise ShapeError(f"{op}: The input tensor {name} must have at least 2 dimensions.")
 
 
-def square(op: str, x: Any, name: str = "A") -> None:
+def square(op: str, x: Spec | Tensor, name: str = "A") -> None:
     """Raise ShapeError unless x is a batch of square matrices."""
     matrix(op, x, name)
     if x.shape[-1] != x.shape[-2]:
@@ -58,7 +61,7 @@ def square(op: str, x: Any, name: str = "A") -> None:
         )
 
 
-def equation(op: str, a: Any, b: Any, left: bool = True) -> tuple[Any, ...]:
+def equation(op: str, a: Spec | Tensor, b: Spec | Tensor, left: bool = True) -> tuple[Any, ...]:
     """The batch dims of the equation A X = B (left) or X A = B; raises ShapeError."""
     same_type(op, a, b)
     square(op, a)
@@ -192,14 +195,14 @@ def turned(x: Tensor) -> Tensor:
     return ops.conj(moved) if x.dtype.is_complex else moved
 
 
-def row(x: Tensor, rows: Any) -> Tensor:
+def row(x: Tensor, rows: Size | SymInt) -> Tensor:
     """Vectors repeated as the rows of matrices: a factor per column."""
     rank = len(x.shape)
     shape = (*x.shape[:-1], rows, x.shape[-1])
     return ops.expand_to(ops.unsqueeze(x, -2), shape, (rank - 1,))
 
 
-def column(x: Tensor, columns: Any) -> Tensor:
+def column(x: Tensor, columns: Size | SymInt) -> Tensor:
     """Vectors repeated as the columns of matrices: a factor per row."""
     return ops.expand_to(ops.unsqueeze(x, -1), (*x.shape, columns), (len(x.shape),))
 

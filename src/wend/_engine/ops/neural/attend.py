@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend._engine.base.dtypes import bool_, float32, from_numpy, int64
+from wend._engine.base.dtypes import DType, bool_, float32, from_numpy, int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule
@@ -97,7 +97,7 @@ class Attention(Primitive, abstract=True):
             s = np.where(shown, s, -math.inf) if mask.dtype == bool else s + widen(shown)
         return s.astype(q.dtype, copy=False)
 
-    def open_scores(self, query: Tensor, key: Tensor, mask: Tensor, scale: Tensor) -> Tensor:
+    def open_scores(self, query: Tensor, key: Tensor, mask: Tensor | None, scale: Scalar) -> Tensor:
         """`scores`, in ops."""
         rank = len(query.shape) - 2
         batch = tuple(range(rank))
@@ -114,7 +114,9 @@ class Attention(Primitive, abstract=True):
             s = ops.where(mask, s, -math.inf) if mask.dtype is bool_ else ops.add(s, mask)
         return s
 
-    def open_weights(self, query: Any, key: Any, total: Any, mask: Any, scale: Any) -> Tensor:
+    def open_weights(
+        self, query: Tensor, key: Tensor, total: Tensor, mask: Tensor | None, scale: Scalar
+    ) -> Tensor:
         """Weights of all pairs before dropout, in ops."""
         s = self.open_scores(query, key, mask, scale)
         return ops.exp(ops.sub(s, _column(total, s)))
@@ -132,7 +134,7 @@ def _front(x: Tensor, on: bool, size: Size) -> Tensor:
 
 
 def _batched(
-    batched: Sequence[bool], size: Size, operands: Any, mask: Any
+    batched: Sequence[bool], size: Size, operands: Sequence[Tensor], mask: Tensor | None
 ) -> tuple[list[Any], Any]:
     """Operands with the batch axis in front, and the mask aligned with the scores behind it."""
     tensors = [_front(x, on, size) for x, on in zip(operands, batched, strict=False)]
@@ -150,12 +152,12 @@ class Dropout(NamedTuple):
     seed: Any
     offset: Any
 
-    def kept(self, shape: Shape, dtype: Any) -> Tensor:
+    def kept(self, shape: Shape, dtype: DType) -> Tensor:
         """The factors of the weights, in ops."""
         u = ops.uniform(shape, self.seed, self.offset, dtype=float32)
         return ops.mul(ops.cast(ops.ge(u, self.p), dtype), self.factor)
 
-    def kept_array(self, shape: Shape, dtype: Any, before: int) -> Array:
+    def kept_array(self, shape: Shape, dtype: np.dtype[Any], before: int) -> Array:
         """The factors as an array, from the weight on that has `before` weights before it."""
         words = philox.words32(self.seed, self.offset + before, math.prod(shape)).reshape(shape)
         u = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
@@ -256,7 +258,9 @@ class Attend(Attention):
         total = b.select(hidden, b.constant(math.inf, top), b.add(b.log(sums), top))
         return y, g.node("Squeeze", total, axis)
 
-    def onnx_scores(self, g: OnnxBuilder, q: Any, k: Any, mask: Any, scale: Any) -> Any:
+    def onnx_scores(
+        self, g: OnnxBuilder, q: OnnxValue, k: OnnxValue, mask: OnnxValue | None, scale: Scalar
+    ) -> Any:
         """`open_scores`, as ONNX nodes."""
         b, wide, rank = g.elements, accumulator(q.dtype), q.rank
         scaled = b.mul(g.cast(q, wide), g.number(scale, wide))
@@ -312,7 +316,7 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
     return ops.contract(a, b, (rank + 1,), (rank + 1,), batch, batch)
 
 
-def _mix(p: Tensor, x: Tensor, dtype: Any) -> Tensor:
+def _mix(p: Tensor, x: Tensor, dtype: DType) -> Tensor:
     """p (..., L, S) @ x (..., S, E)."""
     rank = len(p.shape) - 2
     batch = tuple(range(rank))
@@ -321,7 +325,7 @@ def _mix(p: Tensor, x: Tensor, dtype: Any) -> Tensor:
     )
 
 
-def _gathered(p: Tensor, x: Tensor, dtype: Any) -> Tensor:
+def _gathered(p: Tensor, x: Tensor, dtype: DType) -> Tensor:
     """p (..., L, S), transposed, @ x (..., L, E)."""
     rank = len(p.shape) - 2
     batch = tuple(range(rank))

@@ -48,7 +48,9 @@ class Convolution(Primitive, abstract=True):
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
 
-    def windows(self, size: Any, kernel: Any, padding: Any, shape: Shape) -> tuple[Any, ...]:
+    def windows(
+        self, size: Sequence[Any], kernel: Sizes, padding: Sizes, shape: Shape
+    ) -> tuple[Any, ...]:
         """Extents of the output of `convolve` for an input of extents `size`."""
         nd = len(size)
         padded = tuple(
@@ -67,18 +69,23 @@ class Convolution(Primitive, abstract=True):
 
 
 def onnx_convolution(
-    g: OnnxBuilder, operands: Any, padding: Any, stride: Any, dilation: Any, groups: Any
+    g: OnnxBuilder,
+    operands: Sequence[OnnxValue],
+    padding: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    groups: Size,
 ) -> Any:
     """A convolution; operands: input, weight and perhaps a bias."""
     x, *rest = operands
     pads = [g.fixed(p) for p in padding]
     if any(p is None or p < 0 for p in pads):
         x, pads = onnx_padded(g, x, padding), [0] * len(pads)
-    how = {"pads": pads, "strides": stride, "dilations": dilation}
+    how: dict[str, Any] = {"pads": pads, "strides": stride, "dilations": dilation}
     return g.node("Conv", x, *rest, group=onnx_groups(g, groups), **how)
 
 
-def onnx_groups(g: OnnxBuilder, groups: Any) -> int:
+def onnx_groups(g: OnnxBuilder, groups: Size) -> int:
     """The number of groups, which ONNX wants to be part of the model."""
     number = g.fixed(groups)
     if number is None:
@@ -371,7 +378,7 @@ _GEOMETRIES: tuple[tuple[Any, ...], ...] = (
 
 
 def _output_shape(
-    x: Any, w: Any, padding: Sizes, stride: Sizes, dilation: Sizes
+    x: Array, w: Array, padding: Sizes, stride: Sizes, dilation: Sizes
 ) -> tuple[int, ...]:
     nd = len(x) - 2
     counts = [

@@ -25,12 +25,12 @@ from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape
 
 
-def window_count(n: Size, kernel: Any, stride: Any, dilation: Any) -> Any:
+def window_count(n: Size, kernel: Size, stride: Size, dilation: Size) -> Size:
     """How many windows of `kernel` elements, `dilation` apart, fit into n elements."""
     return (n - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def window_view(x: Array, kernel: Any, stride: Sizes, dilation: Sizes) -> Array:
+def window_view(x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Array:
     """x of (..., *S) as a view of (..., *K, *O): element k of window o, per trailing dim."""
     nd = len(kernel)
     front = x.ndim - nd
@@ -49,12 +49,14 @@ def window_view(x: Array, kernel: Any, stride: Sizes, dilation: Sizes) -> Array:
     )
 
 
-def taps(kernel: Any) -> Iterator[tuple[int, ...]]:
+def taps(kernel: Sizes) -> Iterator[tuple[int, ...]]:
     """Every position within a window."""
     return itertools.product(*(range(k) for k in kernel))
 
 
-def tap_slices(tap: Any, counts: Any, stride: Sizes, dilation: Sizes) -> tuple[slice, ...]:
+def tap_slices(
+    tap: Sequence[int], counts: Sizes, stride: Sizes, dilation: Sizes
+) -> tuple[slice, ...]:
     """Where element `tap` of every window lies, per trailing dim."""
     return tuple(
         slice(t * d, t * d + s * (n - 1) + 1 if n else t * d, s)
@@ -63,7 +65,7 @@ def tap_slices(tap: Any, counts: Any, stride: Sizes, dilation: Sizes) -> tuple[s
 
 
 def check_windows(
-    op: str, extents: Sequence[Any], kernel: Any, stride: Any, dilation: Any, shape: Any
+    op: str, extents: Sequence[Any], kernel: Sizes, stride: Sizes, dilation: Sizes, shape: Shape
 ) -> tuple[Any, ...]:
     """How many windows there are, per dim.
 

@@ -20,7 +20,7 @@ from wend._engine.core.symbolic import numel, sym_min
 from wend._engine.core.types import Spec
 from wend._engine.ops.neural.patches import tap_slices, taps
 from wend._engine.ops.numeric import Array, accumulator, choose, require, widen
-from wend._engine.ops.onnx_builder import OnnxBuilder
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape
 
 
@@ -99,17 +99,17 @@ class MaxWindows(Primitive):
     def onnx(
         self,
         g: OnnxBuilder,
-        x: Any,
-        kernel: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        counts: Any,
+        x: OnnxValue,
+        kernel: Sizes,
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        counts: Sizes,
     ) -> Any:
         # Rows that ONNX numbers through, of which the places are wanted in each row.
         nd = len(kernel)
         size = x.shape[x.rank - nd :]
-        how = {"kernel_shape": kernel, "strides": stride, "dilations": dilation}
+        how: dict[str, Any] = {"kernel_shape": kernel, "strides": stride, "dilations": dilation}
         for name, sizes in how.items():
             how[name] = [g.fixed(n) for n in sizes]
             if None in how[name]:
@@ -130,13 +130,13 @@ class MaxWindows(Primitive):
     @staticmethod
     def _onnx_ends(
         g: OnnxBuilder,
-        size: Any,
-        kernel: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        counts: Any,
-    ) -> dict[str, Any]:
+        size: Sequence[Any],
+        kernel: Sizes,
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        counts: Sizes,
+    ) -> Any:
         """The attributes of MaxPool that give as many windows as `counts` says."""
         pads = [g.fixed(p) for p in padding]
         if None in pads:

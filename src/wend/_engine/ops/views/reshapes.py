@@ -20,7 +20,7 @@ from wend._engine.base.shapes import (
 from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
-from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.symbolic import SymInt, hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
@@ -55,12 +55,12 @@ class Reshaping(View, abstract=True):
     def put(self, x: Tensor, v: Tensor, *sizes: Any) -> Tensor:
         return ops.reshape_to(v, x.shape)
 
-    def strides(self, shape: Any, strides: Any, *sizes: Any) -> Strides | None:
+    def strides(self, shape: Shape, strides: tuple[int, ...], *sizes: Any) -> Strides | None:
         result = view_strides(shape, strides, self.target(tuple(shape), *sizes))
         return None if result is None else (result, 0)
 
 
-def _nodes(n: NodeBuilder, x: Any, *sizes: Any) -> object:
+def _nodes(n: NodeBuilder, x: NodeOperand, *sizes: Any) -> object:
     """The nodes of a reshape: a view, or a copy where the strides of x allow none."""
     return None if x.shape is None else n.laid(x).reshape(n.op.target(x.shape, *sizes)).edge
 
@@ -298,13 +298,13 @@ def resolve_shape(op: str, shape: Shape, sizes: Shape) -> Shape:
     return _with_inferred(shape, sizes, inferred, total // known)
 
 
-def _misfit(op: str, shape: Shape, sizes: Shape, total: Any) -> ShapeError:
+def _misfit(op: str, shape: Shape, sizes: Shape, total: int | SymInt) -> ShapeError:
     return ShapeError(
         f"{op}: shape {hints(sizes)} is invalid for input of size {total}, of shape {hints(shape)}"
     )
 
 
-def _with_inferred(shape: Shape, sizes: Shape, inferred: int, extent: Any) -> Shape:
+def _with_inferred(shape: Shape, sizes: Shape, inferred: int, extent: Size) -> Shape:
     """sizes with the -1 resolved; matched from the left before the -1 and from the right behind."""
     left, used = _match(shape, sizes[:inferred])
     back = shape[used:][::-1]

@@ -30,7 +30,7 @@ from wend._engine.ops.views.strided import (
 )
 
 
-def with_batch(x: Any, is_batched: bool, size: Size) -> Tensor:
+def with_batch(x: Tensor, is_batched: bool, size: Size) -> Tensor:
     """x with a batch axis at dim 0, whether x came with the axis or not."""
     return x if is_batched else ops.expand_to(x, (size, *x.shape), (0,))
 
@@ -60,7 +60,7 @@ class PartScatter(Primitive, abstract=True):
         """The part of a tensor, in ops."""
         raise NotImplementedError
 
-    def again(self, x: Tensor, src: Any, *sizes: Any) -> Tensor:
+    def again(self, x: Tensor, src: Tensor, *sizes: Any) -> Tensor:
         """The same op on new tensors."""
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class PartScatter(Primitive, abstract=True):
         places = g.reshape(self.onnx_part(g, x, src, *sizes), (numel(src.shape),))
         return g.reshape(g.scatter(flat, places, values, 0), x.shape)
 
-    def onnx_part(self, g: OnnxBuilder, x: Any, src: OnnxValue, *sizes: Any) -> OnnxValue:
+    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: OnnxValue, *sizes: Any) -> OnnxValue:
         """The places in the flat input of the elements of the part, in the part's shape."""
         raise NotImplementedError
 
@@ -118,11 +118,11 @@ class SliceScatter(PartScatter):
         dim = real_dim(self.dim, x.ndim, self.name)
         return x[(slice(None),) * dim + (slice(start, end, step),)]
 
-    def viewed(self, x: Tensor, start: Size | None, end: Size | None, step: Any) -> Tensor:
+    def viewed(self, x: Tensor, start: Size | None, end: Size | None, step: Size) -> Tensor:
         return ops.slice(x, self.dim, start, end, step)
 
     def again(
-        self, x: Tensor, src: Any, start: Size | None, end: Size | None, step: Size
+        self, x: Tensor, src: Tensor, start: Size | None, end: Size | None, step: Size
     ) -> Tensor:
         return ops.slice_scatter(x, src, self.dim, start, end, step)
 
@@ -130,7 +130,7 @@ class SliceScatter(PartScatter):
         self,
         g: OnnxBuilder,
         x: OnnxValue,
-        src: Any,
+        src: OnnxValue,
         start: Size | None,
         end: Size | None,
         step: Size,
@@ -181,13 +181,13 @@ class SelectScatter(PartScatter):
         view: np.ndarray = x[(slice(None),) * dim + (index, ...)]
         return view
 
-    def viewed(self, x: Tensor, index: Any) -> Tensor:
+    def viewed(self, x: Tensor, index: Size) -> Tensor:
         return ops.select(x, self.dim, index)
 
-    def again(self, x: Tensor, src: Any, index: Size) -> Tensor:
+    def again(self, x: Tensor, src: Tensor, index: Size) -> Tensor:
         return ops.select_scatter(x, src, self.dim, index)
 
-    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, index: Size) -> OnnxValue:
+    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: OnnxValue, index: Size) -> OnnxValue:
         dim = real_dim(self.dim, x.rank, self.name)
         steps = contiguous_strides(x.shape)
         offset = counted_index(self.name, index, x.shape[dim], dim) * steps[dim]
@@ -227,13 +227,13 @@ class DiagonalScatter(PartScatter):
         strides = (*moved.strides[:-2], moved.strides[-2] + moved.strides[-1])
         return np.lib.stride_tricks.as_strided(moved, (*moved.shape[:-2], count), strides)
 
-    def viewed(self, x: Tensor, offset: Any) -> Tensor:
+    def viewed(self, x: Tensor, offset: Size | None) -> Tensor:
         return ops.diagonal(x, offset, self.dim1, self.dim2)
 
-    def again(self, x: Tensor, src: Any, offset: Size) -> Tensor:
+    def again(self, x: Tensor, src: Tensor, offset: Size) -> Tensor:
         return ops.diagonal_scatter(x, src, offset, self.dim1, self.dim2)
 
-    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: Any, offset: Size) -> OnnxValue:
+    def onnx_part(self, g: OnnxBuilder, x: OnnxValue, src: OnnxValue, offset: Size) -> OnnxValue:
         dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, x.rank)
         row, column, _ = diagonal_bounds(x.shape[dim1], x.shape[dim2], offset)
         steps = contiguous_strides(x.shape)
@@ -263,11 +263,11 @@ class StridedScatter(PartScatter):
 
     signature = "input, src, size: sizes, stride: sizes, storage_offset: size? = None"
 
-    def part_shape(self, shape: Shape, size: Any, stride: Any, offset: Any) -> Shape:
+    def part_shape(self, shape: Shape, size: Sizes, stride: Sizes, offset: Size | None) -> Shape:
         check_strided(self.name, shape, size, stride, 0 if offset is None else offset)
         return tuple(size)
 
-    def part(self, x: np.ndarray, size: Any, stride: Any, offset: Any) -> np.ndarray:
+    def part(self, x: np.ndarray, size: Sizes, stride: Sizes, offset: Size | None) -> np.ndarray:
         flat = x.reshape(-1)[offset or 0 :]
         steps = tuple(s * x.itemsize for s in stride)
         return np.lib.stride_tricks.as_strided(flat, tuple(size), steps)
@@ -281,14 +281,16 @@ class StridedScatter(PartScatter):
         self.part(x, *sizes)[...] = src
         return x
 
-    def viewed(self, x: Tensor, size: Any, stride: Sizes, offset: Any) -> Tensor:
+    def viewed(self, x: Tensor, size: Sizes, stride: Sizes, offset: Size | None) -> Tensor:
         return ops.as_strided(x, size, stride, offset)
 
-    def again(self, x: Tensor, src: Any, size: Sizes, stride: Sizes, offset: Size | None) -> Tensor:
+    def again(
+        self, x: Tensor, src: Tensor, size: Sizes, stride: Sizes, offset: Size | None
+    ) -> Tensor:
         return ops.strided_scatter(x, src, size, stride, offset)
 
     def onnx_part(
-        self, g: OnnxBuilder, x: Any, src: Any, size: Any, stride: Any, offset: Any
+        self, g: OnnxBuilder, x: OnnxValue, src: OnnxValue, size: Any, stride: Any, offset: Any
     ) -> OnnxValue:
         return onnx_places(g, size, stride, offset or 0)
 

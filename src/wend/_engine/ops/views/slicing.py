@@ -22,7 +22,7 @@ from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape, Strides, View
 
 
-def replaced(shape: Shape, dim: int, extent: Any) -> Shape:
+def replaced(shape: Shape, dim: int, extent: Size) -> Shape:
     """shape with the extent of a dim exchanged."""
     return (*shape[:dim], extent, *shape[dim + 1 :])
 
@@ -92,14 +92,14 @@ def bounds_for_all_sizes(
     return first, last, count if expr_of(step) == 1 else (count + (step - 1)) // step
 
 
-def _cut(bound: Any, n: Size) -> Any:
+def _cut(bound: Size, n: Size) -> Any:
     """A slice's bound, counted from the start and cut to 0..n, as an expression."""
     if bound < 0:
         return sym_max(n + bound, 0)
     return 0 if expr_of(bound) == 0 else sym_min(bound, n)
 
 
-def _bound(bound: Any, n: Size) -> Any:
+def _bound(bound: Size, n: Size) -> Any:
     """A slice's bound, counted from the start and cut to 0..n."""
     if bound < 0:
         return sym_max(bound + n, 0)
@@ -374,7 +374,7 @@ def has_changed(old: Tensor, new: Tensor) -> Tensor:
     return ops.logical_and(ops.ne(old, new), ops.logical_or(ops.eq(old, old), ops.eq(new, new)))
 
 
-def expanded_strides(shape: Shape, strides: Sequence[int], target: Any) -> tuple[int, ...]:
+def expanded_strides(shape: Shape, strides: Sequence[int], target: Shape) -> tuple[int, ...]:
     """Strides of a tensor expanded to `target`: 0 where elements are repeated."""
     lead = len(target) - len(shape)
     result = [0 if n != m else s for n, m, s in zip(shape, target[lead:], strides, strict=True)]

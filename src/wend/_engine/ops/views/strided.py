@@ -90,7 +90,7 @@ def diagonal_dims(op: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
     return a, b
 
 
-def diagonal_bounds(rows: Any, columns: Any, offset: Size) -> tuple[Any, Any, Any]:
+def diagonal_bounds(rows: Size, columns: Size, offset: Size) -> tuple[Any, Any, Any]:
     """(first row, first column, number of elements) of a diagonal. Extents may be symbolic."""
     if offset >= 0:
         return 0, offset, sym_max(sym_min(rows, columns - offset), 0)
@@ -143,7 +143,7 @@ class Unfold(View):
         dim, index, flat = self.flattened(x, g, size, step)
         return (ops.index_add(zeros_of(x), dim, index, flat),)
 
-    def flattened(self, x: Tensor, v: Tensor, size: Any, step: Any) -> tuple[int, Any, Any]:
+    def flattened(self, x: Tensor, v: Tensor, size: Size, step: Size) -> tuple[int, Any, Any]:
         """(dim, the place in x of each element of the windows, v with the windows in that dim)."""
         dim = normalize_dim(self.dimension, len(x.shape), "unfold")
         count = self.windows(x.shape[dim], size, step)
@@ -193,7 +193,7 @@ class Unfold(View):
         yield Sample(rng.normal(size=()), 0, 1, 1)
 
 
-def put_changed(x: Tensor, dim: int, index: Any, v: Tensor) -> Tensor:
+def put_changed(x: Tensor, dim: int, index: Tensor, v: Tensor) -> Tensor:
     """x, with the elements `index` along a dim replaced by elements of v that differ.
 
     Among places that show the same element, a changed place gives the element's value now.
@@ -207,7 +207,7 @@ def put_changed(x: Tensor, dim: int, index: Any, v: Tensor) -> Tensor:
     return ops.narrow(ops.scatter(ops.cat([x, spare], dim), dim, places, v), dim, 0, n)
 
 
-def arange(count: Any) -> Tensor:
+def arange(count: Size) -> Tensor:
     """0, 1, ... count - 1 as int64; count may be symbolic."""
     return ops.arange(0, count, 1, count, dtype=int64)
 
@@ -221,7 +221,7 @@ class AsStrided(View):
 
     signature = "input, size: sizes, stride: sizes, storage_offset: size? = None"
 
-    def infer(self, x: Spec, size: Any, stride: Any, offset: Any) -> Spec:
+    def infer(self, x: Spec, size: Sizes, stride: Sizes, offset: Size | None) -> Spec:
         check_strided("as_strided", x.shape, size, stride, 0 if offset is None else offset)
         return Spec(tuple(size), x.dtype)
 
@@ -289,7 +289,7 @@ class AsStrided(View):
         yield Sample(rng.normal(size=(2,)), (), (), 1)
 
 
-def check_strided(op: str, shape: Shape, size: Shape, stride: Shape, offset: Size) -> None:
+def check_strided(op: str, shape: Shape, size: Sizes, stride: Sizes, offset: Size) -> None:
     """Raise ShapeError unless every element of a strided view lies within the memory."""
     if len(size) != len(stride):
         raise ShapeError(
@@ -313,7 +313,7 @@ def check_strided(op: str, shape: Shape, size: Shape, stride: Shape, offset: Siz
         )
 
 
-def strided_places(size: Any, stride: Any, offset: int) -> np.ndarray:
+def strided_places(size: Sizes, stride: Sizes, offset: int) -> np.ndarray:
     """The places in memory of the elements of a strided view, as an array of the view's shape."""
     places = np.full(tuple(size), offset, dtype=np.int64)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
@@ -321,7 +321,7 @@ def strided_places(size: Any, stride: Any, offset: int) -> np.ndarray:
     return places
 
 
-def onnx_places(g: OnnxBuilder, size: Any, stride: Any, offset: Any) -> OnnxValue:
+def onnx_places(g: OnnxBuilder, size: Sizes, stride: Sizes, offset: Size) -> OnnxValue:
     """`strided_places`, as ONNX nodes."""
     places = g.size(offset)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
@@ -331,7 +331,7 @@ def onnx_places(g: OnnxBuilder, size: Any, stride: Any, offset: Any) -> OnnxValu
     return g.shaped(places, tuple(size))
 
 
-def strided_index(size: Any, stride: Any, offset: Any) -> Tensor:
+def strided_index(size: Sizes, stride: Sizes, offset: Size) -> Tensor:
     """`strided_places`, written in ops: extents may be symbolic."""
     index = ops.full(tuple(size), offset, dtype=int64)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):

@@ -134,7 +134,7 @@ _MODES = {"reflect": "reflection_pad", "replicate": "replication_pad", "circular
 
 
 @sugar(name="pad_mode")
-def pad_mode(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+def pad_mode(input: Tensor, pad: Sizes, mode: str = "constant", value: Any = None) -> Any:
     """`nn.functional.pad`: input with pad[0] and pad[1] elements around the last dim, and so on.
 
     mode: constant (with `value`, 0 by default), reflect, replicate or circular

@@ -179,7 +179,7 @@ def grid_sampled(
 
 @sugar(functions=("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"))
 def grid_sampler(
-    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """y[n, :, *o] = input[n] at the place grid[n, *o]; see `nn.functional.grid_sample`.
 

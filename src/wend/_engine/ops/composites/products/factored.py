@@ -34,7 +34,7 @@ ZERO_DIAGONAL = (
 
 
 @sugar(name="inv")
-def inv(A: Any, op: str = "linalg.inv") -> Any:
+def inv(A: Tensor, op: str = "linalg.inv") -> Any:
     """The inverse of square matrices; LinAlgError (when the value is computed) if singular."""
     inverse, info = ops.inv_ex(A)
     return ops.linalg_completed(inverse, info, op=op, fault=ZERO_DIAGONAL)
@@ -42,7 +42,7 @@ def inv(A: Any, op: str = "linalg.inv") -> Any:
 
 @sugar(name="solve_triangular")
 def solve_triangular(
-    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
     """X such that A X = B (left) or X A = B, for triangular matrices A."""
     equation("linalg.solve_triangular", A, B, left)

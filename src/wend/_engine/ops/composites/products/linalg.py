@@ -68,7 +68,7 @@ def cross_along(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 @sugar(functions=("cross",), methods=("cross",))
 @spelled(out=True)
-def cross(input: Any, other: Any, dim: int | None = None) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     if dim is None:
         dims = [d for d, n in enumerate(input.shape) if n == 3]
@@ -191,7 +191,12 @@ def _norm_by_values(
 
 @sugar(name="linalg_norm")
 def linalg_norm(
-    input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor,
+    ord: Any = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Tensor:
     """torch.linalg.norm: of vectors, or of matrices where `ord` is for two dims.
 
@@ -385,7 +390,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
 
 @sugar(name="linalg_vander")
-def linalg_vander(x: Any, *, N: int | None = None) -> Tensor:
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """y[..., i, j] = x[..., i] ** j for j in 0 ... N - 1. A 0-d x counts as 1-d."""
     if not len(x.shape):
         x = ops.unsqueeze(x, 0)
@@ -398,6 +403,6 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Tensor:
 
 
 @sugar(name="linalg_diagonal")
-def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A view of the diagonals of the matrices in the dims dim1 and dim2."""
     return ops.diagonal(A, offset, dim1, dim2)
