@@ -187,7 +187,7 @@ class _Arg(Reduction, abstract=True):
         index = g.node(self.onnx_name, flat, dtype=int64, axis=0, keepdims=0)
         return g.reshape(index, g.out[0].shape)
 
-    def onnx_places(self, g: OnnxBuilder, x: Any, keepdim: bool) -> OnnxValue:
+    def onnx_places(self, g: OnnxBuilder, x: OnnxValue, keepdim: bool) -> OnnxValue:
         """The first places of the extremes along `dim`."""
         (axis,) = self.axes(x.rank)
         return g.node(self.onnx_name, x, dtype=int64, axis=axis, keepdims=int(keepdim))
@@ -257,7 +257,7 @@ class _ExtremeDim(_Arg, abstract=True):
             return values, indices
         return values.squeeze(axis), indices.squeeze(axis)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> Any:
         if not x.shape:
             return x, g.constant(0, int64)
         (axis,) = self.axes(x.rank)

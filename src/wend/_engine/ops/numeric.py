@@ -43,7 +43,7 @@ def wrapped(number: complex, target: np.dtype[Any]) -> Any:
     return np.asarray(number).astype(target)[()]
 
 
-def array(x: Any, dtype: DType) -> Array:
+def array(x: object, dtype: DType) -> Array:
     """x (an array or a NumPy scalar) as an array of that type."""
     return np.asarray(x).astype(dtype.numpy, copy=False)
 

@@ -251,7 +251,7 @@ class MedianAll(Primitive):
         hit = ops.cast(ops.logical_or(ops.eq(x, y), both_nan), g.dtype)
         return (hit * (g / ops.sum(hit)),)
 
-    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: OnnxValue) -> Any:
         b, count = g.elements, numel(x.shape)
         flat = g.cast(g.reshape(x, (count,)), accumulator(x.dtype))
         if not x.dtype.is_floating_point:

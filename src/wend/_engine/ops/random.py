@@ -31,7 +31,7 @@ from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
-from wend._engine.core.types import Spec
+from wend._engine.core.types import Number, Spec
 from wend._engine.ops import philox
 from wend._engine.ops.implicit import in_front
 from wend._engine.ops.numeric import Array, array, require
@@ -53,7 +53,7 @@ class Draw(Primitive, abstract=True):
         """Element type of the draw."""
         return self.dtype or get_default_dtype()
 
-    def infer(self, size: Any, *scalars: Any) -> Spec:
+    def infer(self, size: Sizes, *scalars: Number) -> Spec:
         for n in size:
             if n < 0:
                 raise ShapeError(f"{self.name}: negative extent in size {hints(size)}")
@@ -341,7 +341,7 @@ class DirichletDraw(PerElement):
 
     torch = TorchCall(label="sample_dirichlet")
 
-    def infer(self, x: Spec, *scalars: Any) -> Spec:
+    def infer(self, x: Spec, *scalars: Number) -> Spec:
         if not x.rank:
             raise ShapeError(f"{self.torch.label}: concentrations must have at least one dim")
         return super().infer(x, *scalars)
@@ -378,7 +378,7 @@ class BinomialDraw(PerElement):
     signature = "count, prob, seed: scalar, offset: scalar"
     torch = TorchCall(label="binomial")
 
-    def infer(self, count: Spec, prob: Spec, *scalars: Any) -> Spec:
+    def infer(self, count: Spec, prob: Spec, *scalars: Number) -> Spec:
         require(self.torch.label, self.facts.supports, count.dtype)
         require(self.torch.label, self.facts.supports, prob.dtype)
         return Spec(broadcast_shapes(self.torch.label, count.shape, prob.shape), count.dtype)
@@ -513,7 +513,7 @@ class MultinomialDraw(Primitive):
     vjp = NO_GRADIENT
     replacement: bool
 
-    def infer(self, x: Spec, count: Size, *scalars: Any) -> Spec:
+    def infer(self, x: Spec, count: Size, *scalars: Number) -> Spec:
         require("multinomial", self.facts.supports, x.dtype)
         if x.rank not in (1, 2):
             raise ShapeError(f"multinomial: prob_dist must be 1 or 2 dim, not {x.rank}")

@@ -157,7 +157,7 @@ class IntoElements(_Elementwise1d, abstract=True):
             )
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: TensorType, index: np.ndarray | None, src: Any) -> None:
+    def checked(self, x: TensorType, index: np.ndarray | None, src: object) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, src: np.ndarray) -> np.ndarray:

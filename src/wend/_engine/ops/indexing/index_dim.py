@@ -139,7 +139,7 @@ class _IntoDim(_AlongDim, abstract=True):
             )
         return Spec(x.shape, x.dtype)
 
-    def checked(self, x: TensorType, index: np.ndarray | None, source: Any) -> None:
+    def checked(self, x: TensorType, index: np.ndarray | None, source: object) -> None:
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -288,7 +288,9 @@ class Embedding(Primitive):
             )
         return Spec((*indices.shape, weight.shape[1]), weight.dtype)
 
-    def checked(self, weight: Any, indices: np.ndarray | None, padding_idx: Size) -> None:
+    def checked(
+        self, weight: TensorType | np.ndarray, indices: np.ndarray | None, padding_idx: Size
+    ) -> None:
         if indices is not None:
             check_range("embedding", indices, 0, weight.shape[0], error=ElementOutOfRange)
 
@@ -374,7 +376,7 @@ class EmbeddingAdjoint(Primitive):
         return Spec((num_weights, g.shape[-1]), g.dtype)
 
     def checked(
-        self, g: Any, indices: np.ndarray | None, num_weights: Size, padding_idx: Size
+        self, g: object, indices: np.ndarray | None, num_weights: Size, padding_idx: Size
     ) -> None:
         if indices is not None:
             check_range("embedding", indices, 0, num_weights, error=ElementOutOfRange)

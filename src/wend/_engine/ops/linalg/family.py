@@ -141,7 +141,7 @@ def across(x: Array) -> Array:
     return np.swapaxes(x, -1, -2).conj()
 
 
-def room(size: Any) -> int:
+def room(size: Size) -> int:
     """The size of a workspace as LAPACK tells: for complex matrices, a complex number."""
     return max(1, int(np.real(size)))
 

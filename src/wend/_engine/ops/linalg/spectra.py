@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class _Symmetric(OfMatrices, abstract=True):
     UPLO: str
     facts = OpFacts(fallible=True)
 
-    def checked_type(self, a: Spec) -> Any:
+    def checked_type(self, a: Spec) -> None:
         """Raise the user's error for what is no batch of square matrices."""
         floating("linalg.eigh", a.dtype)
         square("linalg.eigh", a)
@@ -63,7 +63,7 @@ class _Symmetric(OfMatrices, abstract=True):
         yield Sample(a[:, :0, :0])
 
 
-def _decomposed(op: str, fault: str, routine: Any, a: Array, *how: Any) -> Any:
+def _decomposed(op: str, fault: str, routine: Callable[..., Any], a: Array, *how: Any) -> Any:
     """routine(matrices, *how); LinAlgError names the first matrix for which it fails."""
     finite = np.isfinite(a).all((-2, -1))
     if not finite.all():

@@ -209,7 +209,7 @@ class ConvolveInput(Convolution):
         "input, weight, size: sizes, padding: sizes, stride: ints, dilation: ints, groups: size"
     )
 
-    def infer(self, g: Spec, w: Spec, size: Any, padding: Any, groups: Size) -> Spec:
+    def infer(self, g: Spec, w: Spec, size: Sizes, padding: Sizes, groups: Size) -> Spec:
         self.check(g, w)
         counts = self.windows(size, w.shape[2:], padding, g.shape)
         _check_output(self.name, g, w, counts)
@@ -302,7 +302,7 @@ class ConvolveWeight(Convolution):
         "input, grad, kernel: sizes, padding: sizes, stride: ints, dilation: ints, groups: size"
     )
 
-    def infer(self, x: Spec, g: Spec, kernel: Any, padding: Any, groups: Size) -> Spec:
+    def infer(self, x: Spec, g: Spec, kernel: Sizes, padding: Sizes, groups: Size) -> Spec:
         self.check(x, g)
         w = Spec((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
         _check_output(self.name, g, w, self.windows(x.shape[2:], kernel, padding, x.shape))

@@ -87,7 +87,7 @@ def check_windows(
     return tuple(counts)
 
 
-def _by(extents: Any) -> str:
+def _by(extents: Sequence[Any]) -> str:
     return " x ".join(str(n) for n in hints(extents))
 
 

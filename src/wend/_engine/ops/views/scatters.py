@@ -93,7 +93,7 @@ class PartScatter(Primitive, abstract=True):
         raise NotImplementedError
 
     @staticmethod
-    def grad_nodes(n: NodeBuilder, x: object, src: NodeOperand, *how: Any) -> object:
+    def grad_nodes(n: NodeBuilder, x: object, src: NodeOperand, *how: object) -> object:
         """A write to a view: the edges of the op in place but the first, or the assigned tensor."""
         if n.op.torch.grad_name == ASSIGNED or src.maker is None:
             return n.node("CopySlices", x, assigned(src))

@@ -116,7 +116,7 @@ class Unfold(View):
             return Spec((size,), x.dtype)
         return Spec((*replaced(shape, dim, windows), size), x.dtype)
 
-    def windows(self, n: Any, size: Size, step: Size) -> Any:
+    def windows(self, n: Size, size: Size, step: Size) -> Any:
         """The number of windows over an extent n. Raises ShapeError."""
         if size < 0:
             raise ShapeError(f"unfold: size is {size} but must be >= 0")
@@ -266,7 +266,7 @@ class AsStrided(View):
         return ops.reshape(flat, tuple(x.shape))
 
     @staticmethod
-    def repeats(size: Any, stride: Any) -> bool:
+    def repeats(size: Sizes, stride: Sizes) -> bool:
         """Whether elements may be the same in memory."""
         last: Any = 0
         for step, extent in sorted(zip(stride, size, strict=True)):

@@ -13,6 +13,7 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
+from wend._engine.core.kinds import Size
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.ops.composites.criteria.losses import (
@@ -65,7 +66,7 @@ def _checked_classes(name: str, input: V, target: V, dim: int) -> V:
     return ops.cast(target, dtypes.int64) if target.dtype is dtypes.uint8 else target
 
 
-def _checked_weight(name: str, weight: V, classes: Any) -> None:
+def _checked_weight(name: str, weight: V, classes: Size) -> None:
     if weight is not None and not (len(weight.shape) == 1 and weight.shape[0] == classes):
         raise ShapeError(
             f"{name}: weight tensor should be defined either for all {classes} classes or no "

@@ -31,7 +31,7 @@ LEGACY = "size_average: attr = None, reduce: attr = None, reduction: str = 'mean
 # -- reductions ------------------------------------------------------------------------------------
 
 
-def reduction_of(size_average: Any, reduce: Any, reduction: str) -> str:
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction that the two deprecated arguments stand for, if they are given."""
     if size_average is None and reduce is None:
         return reduction

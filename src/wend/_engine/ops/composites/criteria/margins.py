@@ -12,7 +12,7 @@ from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.criteria.losses import LEGACY, loss, pairs, reduced, reduced_node
 from wend._engine.ops.elementwise.family import V
-from wend._engine.ops.gradient_nodes import NodeBuilder
+from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 
 Samples = Iterator[Sample]
 
@@ -99,7 +99,7 @@ def cosine_embedding_loss(input1: V, input2: V, target: V, margin: V, reduction:
 
 
 def _triplet_nodes(
-    n: NodeBuilder, x: Any, near: Any, far: Any, swap: bool, reduction: str
+    n: NodeBuilder, x: NodeOperand, near: NodeOperand, far: NodeOperand, swap: bool, reduction: str
 ) -> object:
     def distance(a: Any, b: Any) -> Any:
         return n.Norm1(n.Add1(n.Sub(a, b)))

@@ -78,7 +78,7 @@ def _activation(
     return declare
 
 
-def _onnx(node: str, *names: str, **fixed: float) -> Any:
+def _onnx(node: str, *names: str, **fixed: float) -> Callable[..., Any]:
     """The ONNX rule of an activation that is a node.
 
     names: the node's attributes, from the numbers of the call     fixed: further attributes
@@ -96,7 +96,7 @@ def _onnx(node: str, *names: str, **fixed: float) -> Any:
     return rule
 
 
-def _onnx_gelu(self: Any, g: OnnxBuilder, x: Any) -> Any:
+def _onnx_gelu(self: Any, g: OnnxBuilder, x: OnnxValue) -> Any:
     if self.approximate != "tanh" or g.opset < 20 or accumulator(x.dtype) is not float32:
         return NotImplemented
     return g.cast(g.node("Gelu", g.cast(x, float32), approximate="tanh"), x.dtype)
@@ -118,7 +118,7 @@ def _onnx_logsigmoid(self: Primitive, g: OnnxBuilder, x: OnnxValue) -> Any:
     return g.cast(g.node("Neg", g.node("Softplus", turned)), x.dtype)
 
 
-def _onnx_clip(self: Any, g: OnnxBuilder, x: Any) -> Any:
+def _onnx_clip(self: Any, g: OnnxBuilder, x: OnnxValue) -> Any:
     wide = accumulator(x.dtype)
     if wide.category < FLOAT:
         return NotImplemented

@@ -27,7 +27,7 @@ from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 class Bins:
     """The windows along a dim: indices (out, longest), which of these count, and how many."""
 
-    def __init__(self, n: Any, out: Tensor) -> None:
+    def __init__(self, n: Size, out: Size) -> None:
         self.out = out
         self.longest = (n + out - 1) // out + 1
         i = ops.arange(0, out, 1, out, dtype=int64)
@@ -167,7 +167,7 @@ _OVER = """
     """
 
 
-def _average_nodes(n: NodeBuilder, nd: int, x: object, size: Size) -> object:
+def _average_nodes(n: NodeBuilder, nd: int, x: object, size: object) -> object:
     if any(k != 1 for k in (size if isinstance(size, tuple) else (size,))):
         return pool_nodes(n, nd, "AdaptiveAvgPool{}D", x)
     return n.Squeeze1(n.Mean1(n.Unsqueeze(x))) if nd == 1 else n.Mean1(x)

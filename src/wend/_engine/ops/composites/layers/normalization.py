@@ -451,7 +451,7 @@ def instance_norm_train(
     return y, ops.squeeze(mean, axes), ops.squeeze(variance, axes)
 
 
-def _response_nodes(n: NodeBuilder, x: NodeOperand, *_: Any) -> object:
+def _response_nodes(n: NodeBuilder, x: NodeOperand, *_: object) -> object:
     square = n.Mul(x, x)
     if x.rank == 3:
         mean = n.Squeeze1(n.AvgPool2D(n.ConstantPadNd(n.Unsqueeze(square))))

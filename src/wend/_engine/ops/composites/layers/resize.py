@@ -220,7 +220,7 @@ def _axes(
     return axes
 
 
-def _check_mode(x: Tensor, mode: str, align_corners: Any, antialias: bool) -> None:
+def _check_mode(x: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
     nd = len(x.shape) - 2
     if mode not in _MODES or nd not in (1, 2, 3):
         raise NotImplementedInWend(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def _softmax(x: V, dim: int) -> V:
     return powers * ops.reciprocal(ops.sum(powers, dim, True))
 
 
-def _onnx(node: str) -> Any:
+def _onnx(node: str) -> Callable[..., Any]:
     """The ONNX rule of an op that is a node over a dim."""
 
     def rule(self: Any, g: Any, x: Any) -> Any:

@@ -111,7 +111,7 @@ def _matrix_norm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(x[0], "fro", (1, 0))
 
 
-def _matrix_norm_nodes(n: NodeBuilder, x: object, ord: Any, *_: Any) -> object:
+def _matrix_norm_nodes(n: NodeBuilder, x: object, ord: Any, *_: object) -> object:
     if ord in (2, -2, "nuc"):
         values = n.LinalgSvd(x)
         return n.Sum1(values) if ord == "nuc" else (n.Amin if ord < 0 else n.Amax)(values)
