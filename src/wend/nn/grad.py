@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wend._frontend.autograd.backward import grad
 from wend._frontend.toolkit import Tensor, enable_grad, ops
 from wend.nn import functional as F
+from wend.nn.common_types import size_any_t
 
 __all__ = [
     "conv1d_input",
@@ -19,7 +21,7 @@ __all__ = [
 
 
 def _for_input(
-    dims: int, size: Any, weight: Tensor, grad_output: Tensor, settings: tuple[Any, ...]
+    dims: int, size: Sequence[int], weight: Tensor, grad_output: Tensor, settings: tuple[Any, ...]
 ) -> Tensor:
     with enable_grad():
         input = ops.full(tuple(size), 0, dtype=weight.dtype).requires_grad_()
@@ -28,7 +30,7 @@ def _for_input(
 
 
 def _for_weight(
-    dims: int, input: Tensor, size: Any, grad_output: Tensor, settings: tuple[Any, ...]
+    dims: int, input: Tensor, size: Sequence[int], grad_output: Tensor, settings: tuple[Any, ...]
 ) -> Tensor:
     with enable_grad():
         weight = ops.full(tuple(size), 0, dtype=input.dtype).requires_grad_()
@@ -37,12 +39,12 @@ def _for_weight(
 
 
 def conv1d_input(
-    input_size: Any,
+    input_size: Sequence[int],
     weight: Tensor,
     grad_output: Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: size_any_t = 1,
+    padding: size_any_t = 0,
+    dilation: size_any_t = 1,
     groups: int = 1,
 ) -> Tensor:
     """The gradient of `conv1d` for an input of the given size."""
@@ -51,11 +53,11 @@ def conv1d_input(
 
 def conv1d_weight(
     input: Tensor,
-    weight_size: Any,
+    weight_size: Sequence[int],
     grad_output: Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: size_any_t = 1,
+    padding: size_any_t = 0,
+    dilation: size_any_t = 1,
     groups: int = 1,
 ) -> Tensor:
     """The gradient of `conv1d` for a weight of the given size."""
@@ -63,12 +65,12 @@ def conv1d_weight(
 
 
 def conv2d_input(
-    input_size: Any,
+    input_size: Sequence[int],
     weight: Tensor,
     grad_output: Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: size_any_t = 1,
+    padding: size_any_t = 0,
+    dilation: size_any_t = 1,
     groups: int = 1,
 ) -> Tensor:
     """The gradient of `conv2d` for an input of the given size."""
@@ -77,11 +79,11 @@ def conv2d_input(
 
 def conv2d_weight(
     input: Tensor,
-    weight_size: Any,
+    weight_size: Sequence[int],
     grad_output: Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: size_any_t = 1,
+    padding: size_any_t = 0,
+    dilation: size_any_t = 1,
     groups: int = 1,
 ) -> Tensor:
     """The gradient of `conv2d` for a weight of the given size."""
@@ -89,12 +91,12 @@ def conv2d_weight(
 
 
 def conv3d_input(
-    input_size: Any,
+    input_size: Sequence[int],
     weight: Tensor,
     grad_output: Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: size_any_t = 1,
+    padding: size_any_t = 0,
+    dilation: size_any_t = 1,
     groups: int = 1,
 ) -> Tensor:
     """The gradient of `conv3d` for an input of the given size."""
@@ -103,11 +105,11 @@ def conv3d_input(
 
 def conv3d_weight(
     input: Tensor,
-    weight_size: Any,
+    weight_size: Sequence[int],
     grad_output: Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: size_any_t = 1,
+    padding: size_any_t = 0,
+    dilation: size_any_t = 1,
     groups: int = 1,
 ) -> Tensor:
     """The gradient of `conv3d` for a weight of the given size."""

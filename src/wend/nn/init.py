@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
 
+from wend._frontend.random import Generator
 from wend._frontend.toolkit import Tensor, no_grad, ops
 from wend._frontend.toolkit import eye as _identity
 
@@ -53,7 +53,7 @@ _LINEAR = frozenset(
 )
 
 
-def calculate_gain(nonlinearity: str, param: Any = None) -> float:
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor that keeps the variance of a signal through the nonlinearity.
 
     param: the negative slope of 'leaky_relu' (default 0.01).
@@ -78,13 +78,17 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Fill with draws from U(a, b)."""
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Fill with draws from N(mean, std²)."""
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
@@ -96,7 +100,7 @@ def trunc_normal_(
     std: float = 1.0,
     a: float = -2.0,
     b: float = 2.0,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Fill with draws from N(mean, std²) conditioned on [a, b] (bounds are absolute values).
 
@@ -183,13 +187,15 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     return fan_in if mode == "fan_in" else fan_out
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Fill from U(-a, a), a = gain √(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     bound = gain * math.sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill from N(0, s²), s = gain √(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return normal_(tensor, 0.0, std, generator)
@@ -205,7 +211,7 @@ def kaiming_uniform_(
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Fill from U(-b, b), b = gain √(3 / fan) (He et al., 2015)."""
     if 0 in tensor.shape:
@@ -220,7 +226,7 @@ def kaiming_normal_(
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Fill from N(0, s²), s = gain / √fan (He et al., 2015)."""
     if 0 in tensor.shape:
@@ -229,7 +235,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fill with a random (semi-)orthogonal matrix, dims after the first flattened.
 
     The orthogonal polar factor of a Gaussian matrix is distributed uniformly (Haar measure).
@@ -263,7 +269,9 @@ def _polar_factor(matrix: Tensor) -> Tensor:
     return x
 
 
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
     """Fill a matrix from N(0, std²), then make a fraction of each column zero (Martens, 2010)."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -280,7 +288,7 @@ def _former_name(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     new_name = function.__name__
     old_name = new_name[:-1]
 
-    def former(*args: Any, **kwargs: Any) -> Tensor:
+    def former(*args: object, **kwargs: object) -> Tensor:
         warnings.warn(
             f"`nn.init.{old_name}` is now deprecated in favor of `nn.init.{new_name}`.",
             FutureWarning,

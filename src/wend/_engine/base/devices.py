@@ -10,7 +10,7 @@ import functools
 import re
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from wend._engine.base.errors import ArgumentTypeError, DeviceError
 
@@ -22,6 +22,8 @@ TYPES: Final = (
 # fmt: on
 _PATTERN: Final = re.compile(r"([a-z_]+)(?::(0|[1-9][0-9]*))?")
 F = TypeVar("F", bound=Callable[..., Any])
+#: Arguments that name a device; None names the default.
+DeviceLike: TypeAlias = "device | str | int | None"
 
 
 class device:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.errors import ArgumentTypeError, NoDataError
+from wend._engine.core._modules import ModuleBase
 from wend._frontend.static.compiling import Settings, StaticCheck
 from wend._frontend.toolkit import (
     Tensor,
@@ -34,7 +36,7 @@ class ConversionMixin:
     _buffers: Any
     children: Callable[[], Any]
 
-    def _apply(self, fn: Convert, recurse: bool = True) -> Any:
+    def _apply(self, fn: Convert, recurse: bool = True) -> Self:
         """Replace the values of all parameters, gradients and buffers by `fn` of each.
 
         Parameters keep their identity: optimizers go on holding them. Only those that leave the
@@ -51,14 +53,14 @@ class ConversionMixin:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def apply(self, fn: Callable[[Any], Any]) -> Any:
+    def apply(self, fn: Callable[[Any], Any]) -> Self:
         """Call `fn` on every module below this module, then on this module."""
         for module in self.children():
             module.apply(fn)
         fn(self)
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: object, **kwargs: object) -> Self:
         """to(device), to(dtype), to(device, dtype), to(tensor): convert in place.
 
         Only floating-point and complex tensors change dtype.
@@ -91,43 +93,43 @@ class ConversionMixin:
 
         return self._apply(convert)
 
-    def type(self, dst_type: Any) -> Any:
+    def type(self, dst_type: object) -> Self:
         """Convert all parameters and buffers to a dtype."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
-    def float(self) -> Any:
+    def float(self) -> Self:
         """Convert floating-point parameters and buffers to float32."""
         return self._apply(lambda t: t.to(float32) if t.is_floating_point() else t)
 
-    def double(self) -> Any:
+    def double(self) -> Self:
         """Convert floating-point parameters and buffers to float64."""
         return self._apply(lambda t: t.to(float64) if t.is_floating_point() else t)
 
-    def half(self) -> Any:
+    def half(self) -> Self:
         """Convert floating-point parameters and buffers to float16."""
         return self._apply(lambda t: t.to(float16) if t.is_floating_point() else t)
 
-    def bfloat16(self) -> Any:
+    def bfloat16(self) -> Self:
         """Convert floating-point parameters and buffers to bfloat16."""
         return self._apply(lambda t: t.to(bfloat16) if t.is_floating_point() else t)
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Move all parameters and buffers to the CPU."""
         return self._apply(lambda tensor: tensor.cpu())
 
-    def cuda(self, device: Any = None) -> Any:
+    def cuda(self, device: DeviceLike = None) -> Self:
         """Raises DeviceError: there is no CUDA device."""
         return self.to(device_of("cuda" if device is None else device))
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+    def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
         """Move to a device without copying the values."""
         return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
 
-    def share_memory(self) -> Any:
+    def share_memory(self) -> Self:
         """Share the parameters with other processes."""
         return self._apply(lambda tensor: tensor.share_memory_())
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
+    def compile(self, *args: object, **kwargs: Any) -> None:
         """As `torch.compile` with these settings, in place.
 
         Every module's work is compiled as it runs; `fullgraph=True` verifies that it has a static
@@ -151,7 +153,7 @@ class CheckBefore:
     def __init__(self, check: StaticCheck) -> None:
         self.check = check
 
-    def __call__(self, module: Any, args: Any, kwargs: Any) -> None:
+    def __call__(self, module: ModuleBase, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.check(args, kwargs)
 
 

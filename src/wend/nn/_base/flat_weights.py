@@ -111,7 +111,7 @@ def _run(op: str, mode: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
     return output.transpose(0, 1) if arguments["batch_first"] else output, last
 
 
-def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
+def lstm(*args: object, **kwargs: object) -> tuple[Tensor, Tensor, Tensor]:
     """(outputs, h, c) of a stack of LSTM layers; for the two forms see the module.
 
     Raises ShapeError, DTypeError, ValueRefused and ArgumentTypeError.
@@ -122,7 +122,7 @@ def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _of_one_state(name: str, mode: str, words: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    def function(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def function(*args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
         output, (hidden,) = _run(name, mode, args, kwargs)
         return output, hidden
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._engine.core import _hot
+from wend._engine.core._modules import ModuleBase
 from wend._engine.core.provenance import module_path
 from wend._engine.runtime.measure.taps import SOURCES, Taps
 from wend._frontend.toolkit import ACTIVE_HOOKS
@@ -77,13 +78,17 @@ class CallHooks(HookTable):
         if owner is not None:
             owner.n_hooks += change
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         # A copy becomes a `CallHooks` again in the module's `__setstate__`.
         return HookTable, (), None, None, iter(list(self.items()))
 
 
 def _apply_pre_hook(
-    module: Any, hook: Any, with_kwargs: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    module: object,
+    hook: Callable[..., Any],
+    with_kwargs: bool,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if not with_kwargs:
         new_args = hook(module, args)
@@ -245,14 +250,14 @@ def measure_modules(recorder: Any, taps: Taps) -> None:
 
     known: dict[Any, tuple[Any, str]] = {}  # by path of the module around and id: module, path
 
-    def path_of(module: Any, outer: str) -> str:
+    def path_of(module: ModuleBase, outer: str) -> str:
         entry = known.get((outer, id(module)))
         if entry is None or entry[0] is not module:
             path = module_path(_hot.current_trace().modules) or type(module).__name__
             entry = known[outer, id(module)] = module, path
         return entry[1]
 
-    def call(original: Any) -> Any:
+    def call(original: Callable[..., Any]) -> Any:
         def measured(module: Any, args: Any, kwargs: Any) -> Any:
             name = type(module).__name__
             path = path_of(module, recorder.module_path())

@@ -41,14 +41,14 @@ def _cross(callback: Callable[..., Any], values: tuple[Any, ...]) -> tuple[tuple
     return tuple(result), True
 
 
-def _scatter(count: int, places: list[int], grads: Any) -> tuple[Any, ...]:
+def _scatter(count: int, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     full: list[Any] = [None] * count
     for place, grad in zip(places, grads, strict=True):
         full[place] = grad
     return tuple(full)
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: object) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -60,7 +60,7 @@ class BackwardHooks:
     with `grad_input` of None as soon as `grad_output` is known.
     """
 
-    def __init__(self, module: Any, hooks: list[Any], pre_hooks: list[Any]) -> None:
+    def __init__(self, module: object, hooks: list[Any], pre_hooks: list[Any]) -> None:
         self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
         self.grad_output: tuple[Any, ...] | None = None
         self.inputs_need_gradients = False
@@ -71,7 +71,7 @@ class BackwardHooks:
         places = [i for i, value in enumerate(args) if isinstance(value, Tensor)]
         self.input_count = len(args)
 
-        def receive(grads: Any) -> Any:
+        def receive(grads: tuple[Any, ...]) -> Any:
             if self.grad_output is None:  # no output of this module was used
                 return grads
             result = self._run_hooks(_scatter(len(args), places, grads))
@@ -81,13 +81,13 @@ class BackwardHooks:
         args, self.inputs_need_gradients = _cross(receive, args)
         return args
 
-    def on_outputs(self, result: Any) -> Any:
+    def on_outputs(self, result: object) -> Any:
         """The module's result, seen by this object in the backward pass."""
         outputs = _as_tuple(result)
         places = [i for i, value in enumerate(outputs) if isinstance(value, Tensor)]
         count = len(outputs)
 
-        def receive(grads: Any) -> Any:
+        def receive(grads: tuple[Any, ...]) -> Any:
             full = self._run_pre_hooks(_scatter(count, places, grads))
             self.grad_output = full
             if not self.inputs_need_gradients:

@@ -32,7 +32,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
     return _module_registration_hooks.add(hook)
 
 
-def _pass_through(hooks: HookTable, module: Any, name: str, value: Any) -> Any:
+def _pass_through(hooks: HookTable, module: object, name: str, value: object) -> Any:
     """The new member after all registration hooks."""
     for hook in hooks.values():
         replaced = hook(module, name, value)
@@ -46,7 +46,7 @@ _NEVER_MEMBERS = frozenset({bool, int, float, str, type(None), tuple, list, dict
 _set = object.__setattr__
 
 
-def _refuse_before_init(value: Any) -> None:
+def _refuse_before_init(value: object) -> None:
     for kind, what in ((Parameter, "parameters"), (ModuleBase, "module"), (Buffer, "buffers")):
         if isinstance(value, kind):
             raise AttributeError(f"cannot assign {what} before Module.__init__() call")
@@ -67,31 +67,31 @@ class _Member:
             return self
         return registry(module, self.name, self.admits)
 
-    def __set__(self, module: Any, members: Mapping[str, Any]) -> None:
+    def __set__(self, module: ModuleBase, members: Mapping[str, Any]) -> None:
         replace_registry(module, self.name, members)
 
-    def __delete__(self, module: Any) -> None:
+    def __delete__(self, module: ModuleBase) -> None:
         replace_registry(module, self.name, {})
 
 
-def _is_module(value: Any) -> bool:
+def _is_module(value: object) -> bool:
     return isinstance(value, ModuleBase)
 
 
-def modules_of(module: Any) -> Mapping[str, Any]:
+def modules_of(module: ModuleBase) -> Mapping[str, Any]:
     """`module._modules`, in one step."""
     return registry(module, "_modules", _is_module)
 
 
-def _is_parameter(value: Any) -> bool:
+def _is_parameter(value: object) -> bool:
     return isinstance(value, Parameter)
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return isinstance(value, Tensor)
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     """The type's name in the spelling of PyTorch's messages."""
     kind = type(value)
     if kind.__module__ == "builtins":
@@ -122,7 +122,7 @@ class MembersMixin:
                 return value
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         attributes = self.__dict__
         if type(value) not in _NEVER_MEMBERS and isinstance(value, _MEMBERS):
             if "_parameters" not in attributes:
@@ -200,7 +200,7 @@ class MembersMixin:
         names = {*dir(type(self)), *self.__dict__}
         return sorted(name for name in names if not name[0].isdigit())
 
-    def _check_name(self, what: str, name: Any, members: Mapping[str, Any]) -> None:
+    def _check_name(self, what: str, name: object, members: Mapping[str, Any]) -> None:
         if not isinstance(name, str):
             raise TypeError(f"{what} name should be a string. Got {_type_name(name)}")
         if "." in name:
@@ -249,7 +249,7 @@ class MembersMixin:
         else:
             self._non_persistent_buffers_set.add(name)
 
-    def add_module(self, name: str, module: Any) -> None:
+    def add_module(self, name: str, module: object) -> None:
         """Add a submodule under a name."""
         if module is not None and not isinstance(module, ModuleBase):
             raise TypeError(f"{_type_name(module)} is not a Module subclass")
@@ -257,7 +257,7 @@ class MembersMixin:
         self._check_name("module", name, members)
         members[name] = _pass_through(_module_registration_hooks, self, name, module)
 
-    def register_module(self, name: str, module: Any) -> None:
+    def register_module(self, name: str, module: ModuleBase) -> None:
         """Another name of `add_module`."""
         self.add_module(name, module)
 
@@ -274,7 +274,7 @@ class MembersMixin:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: ModuleBase, strict: bool = False) -> None:
         """Put a module at a dotted path; `strict` demands that something is there already."""
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")

@@ -41,7 +41,7 @@ class PackedSequence(_Fields):
     def __getnewargs__(self) -> tuple[Any, ...]:
         return tuple(self)
 
-    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def to(self, *args: object, **kwargs: object) -> PackedSequence:
         """The same with `data.to(...)`."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
@@ -55,7 +55,7 @@ class PackedSequence(_Fields):
         """The same on the CPU."""
         return self.to("cpu")
 
-    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def cuda(self, *args: object, **kwargs: object) -> PackedSequence:
         """Raises DeviceError: there is no CUDA device."""
         return self.to("cuda")
 

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from wend._engine.core._modules import mirrored
+from wend._engine.core._modules import ModuleBase, mirrored
 
 _MISSING: Any = object()
 
@@ -22,28 +22,28 @@ class Registry(dict[str, Any]):
 
     __slots__ = ("_owner",)
 
-    def __init__(self, owner: Any, members: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, owner: ModuleBase, members: Mapping[str, Any] | None = None) -> None:
         # A strong reference would make every module part of a cycle, freed late.
         self._owner = weakref.ref(owner)
         super().__init__()
         if members:
             self.update(members)
 
-    def owned_by(self, module: Any) -> bool:
+    def owned_by(self, module: object) -> bool:
         """Whether this registry mirrors the ``__dict__`` of the module."""
         return self._owner() is module
 
-    def _mirror(self, name: str, value: Any) -> None:
+    def _mirror(self, name: str, value: object) -> None:
         owner = self._owner()
         if owner is not None:
             owner.__dict__[name] = value
 
-    def _forget(self, name: str, value: Any) -> None:
+    def _forget(self, name: str, value: object) -> None:
         owner = self._owner()
         if owner is not None and owner.__dict__.get(name, _MISSING) is value:
             del owner.__dict__[name]
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         dict.__setitem__(self, name, value)
         self._mirror(name, value)
 
@@ -51,7 +51,7 @@ class Registry(dict[str, Any]):
         self._forget(name, self[name])
         dict.__delitem__(self, name)
 
-    def pop(self, name: str, default: Any = _MISSING) -> Any:
+    def pop(self, name: str, default: object = _MISSING) -> Any:
         if name in self:
             value = dict.pop(self, name)
             self._forget(name, value)
@@ -70,12 +70,12 @@ class Registry(dict[str, Any]):
             self._forget(name, value)
         dict.clear(self)
 
-    def setdefault(self, name: str, default: Any = None) -> Any:
+    def setdefault(self, name: str, default: object = None) -> Any:
         if name not in self:
             self[name] = default
         return self[name]
 
-    def update(self, *others: Mapping[str, Any] | Iterable[Any], **members: Any) -> None:  # type: ignore[override]
+    def update(self, *others: Mapping[str, Any] | Iterable[Any], **members: object) -> None:  # type: ignore[override]
         for name, value in dict(*others, **members).items():
             self[name] = value
 
@@ -83,7 +83,7 @@ class Registry(dict[str, Any]):
         self.update(other)
         return self
 
-    def adopt(self, name: str, value: Any) -> None:
+    def adopt(self, name: str, value: object) -> None:
         """Take over a value that was written to the ``__dict__`` directly."""
         dict.__setitem__(self, name, value)
 
@@ -94,12 +94,12 @@ class Registry(dict[str, Any]):
     def copy(self) -> dict[str, Any]:
         return dict(self)
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         # Copies and pickles are plain dicts: the receiving module makes a registry of its own.
         return dict, (), None, None, iter(list(self.items()))
 
 
-def registry(module: Any, key: str, admits: Callable[[Any], bool]) -> Registry:
+def registry(module: ModuleBase, key: str, admits: Callable[[Any], bool]) -> Registry:
     """The module's registry of that kind, in agreement with the ``__dict__``.
 
     Raises AttributeError if the module's ``__init__`` has not run.
@@ -128,7 +128,7 @@ def registry(module: Any, key: str, admits: Callable[[Any], bool]) -> Registry:
     return members
 
 
-def replace_registry(module: Any, key: str, members: Mapping[str, Any]) -> None:
+def replace_registry(module: ModuleBase, key: str, members: Mapping[str, Any]) -> None:
     """Make `members` the module's registry of that kind; names of the former registry go."""
     attributes = module.__dict__
     for name, value in list(attributes.get(key, {}).items()):

@@ -49,7 +49,7 @@ class StateMixin:
             "Reached a code path in Module.get_extra_state() that should never be called."
         )
 
-    def set_extra_state(self, state: Any) -> None:
+    def set_extra_state(self, state: object) -> None:
         """Override to receive the result of `get_extra_state`."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called."
@@ -58,7 +58,9 @@ class StateMixin:
     def _has_own(self, method: str) -> bool:
         return getattr(type(self), method) is not getattr(StateMixin, method)
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
         """Put this module's own state, without the submodules', into `destination`."""
         for name, parameter in self._parameters.items():
             if parameter is not None:
@@ -138,9 +140,9 @@ class StateMixin:
 
     def _load_from_state_dict(
         self,
-        state_dict: Any,
+        state_dict: Mapping[str, Any],
         prefix: str,
-        local_metadata: Any,
+        local_metadata: dict[str, Any],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -174,7 +176,7 @@ class StateMixin:
             self._find_unexpected(state_dict, prefix, unexpected_keys)
 
     def _load_tensor(
-        self, name: str, key: str, own: Tensor, source: Any, assign: bool, error_msgs: list[str]
+        self, name: str, key: str, own: Tensor, source: object, assign: bool, error_msgs: list[str]
     ) -> None:
         if not isinstance(source, Tensor):
             error_msgs.append(
@@ -216,7 +218,7 @@ class StateMixin:
 
     def _load_extra_state(
         self,
-        state_dict: Any,
+        state_dict: Mapping[str, Any],
         prefix: str,
         strict: bool,
         missing_keys: list[str],
@@ -231,7 +233,9 @@ class StateMixin:
         elif strict and key in state_dict:
             unexpected_keys.append(key)
 
-    def _find_unexpected(self, state_dict: Any, prefix: str, unexpected_keys: list[str]) -> None:
+    def _find_unexpected(
+        self, state_dict: Mapping[str, Any], prefix: str, unexpected_keys: list[str]
+    ) -> None:
         for key in state_dict:
             if not key.startswith(prefix) or key == prefix + EXTRA_STATE:
                 continue
@@ -290,10 +294,10 @@ def _warn_of_nothing_copied(key: str) -> None:
 class _LoadHook:
     """A hook before loading, with the module as the first argument where asked for."""
 
-    def __init__(self, hook: Callable[..., Any], module: Any) -> None:
+    def __init__(self, hook: Callable[..., Any], module: object) -> None:
         self.hook, self.module = hook, module
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         if self.module is None:
             return self.hook(*args)
         return self.hook(self.module, *args)
@@ -302,7 +306,7 @@ class _LoadHook:
 class _Faults:
     """A run of `load_state_dict` over a tree of modules."""
 
-    def __init__(self, metadata: Any, strict: bool, assign: bool) -> None:
+    def __init__(self, metadata: dict[str, Any] | None, strict: bool, assign: bool) -> None:
         self.metadata, self.strict, self.assign = metadata, strict, assign
         self.missing_keys: list[str] = []
         self.unexpected_keys: list[str] = []

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.errors import ShapeError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
@@ -89,7 +90,7 @@ def create_mask(
     H: int | None,
     Q_LEN: int,
     KV_LEN: int,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """The values of a function of four numbers: True where a pair takes part."""
     mask: Tensor = _for_all(mod_fn, (B or 1, H or 1, Q_LEN, KV_LEN))
@@ -138,7 +139,7 @@ class BlockMask:
         dense = self.to_dense()
         return 100.0 * (1.0 - float(dense.float().mean()))
 
-    def to(self, device: Any) -> BlockMask:
+    def to(self, device: DeviceLike) -> BlockMask:
         """The mask itself: there is a single device."""
         return self
 
@@ -149,10 +150,10 @@ def create_block_mask(
     H: int | None,
     Q_LEN: int,
     KV_LEN: int,
-    device: Any = None,
+    device: DeviceLike = None,
     BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
-    **unused: Any,
+    **unused: object,
 ) -> BlockMask:
     """A mask from a function of (batch, head, position in the query, in the key)."""
     block = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE

@@ -6,9 +6,10 @@ A reduction is a number (0: none, 1: mean, 2: sum), and arguments stand in the o
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from wend._engine.base.errors import ValueRefused
+from wend._frontend.random import Generator
 from wend._frontend.toolkit import Tensor, arange, no_grad, ones_like, ops, zeros_like
 from wend.nn import functional as F
 
@@ -105,7 +106,7 @@ def rrelu(
     lower: float = 1 / 8,
     upper: float = 1 / 3,
     training: bool = False,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """`nn.functional.rrelu`; a generator draws the slopes."""
     if not training or generator is None:
@@ -119,7 +120,7 @@ def rrelu_(
     lower: float = 1 / 8,
     upper: float = 1 / 3,
     training: bool = False,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """`rrelu` in place."""
     return input.copy_(rrelu(input, lower, upper, training, generator))
@@ -257,8 +258,8 @@ def cosine_embedding_loss(
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
     blank: int = 0,
     reduction: int = 1,
     zero_infinity: bool = False,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base.dtypes import DType
+from wend._engine.core._hot import OpFunction
 from wend._engine.core.provenance import user_level
 from wend._frontend.toolkit import Tensor, empty_like, make_function, ops, zeros_like
 from wend.nn.functional._extended import with_inplace
@@ -38,12 +41,12 @@ __all__ = [
 ]
 
 
-def _with_any_dim(op: Any) -> Any:
+def _with_any_dim(op: OpFunction) -> Callable[..., Any]:
     """The op, for which a dim is chosen, with a warning, where none is given."""
     function = make_function(op.__name__, op.binder, op.primitive)
 
     def of_some_dim(
-        input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+        input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
     ) -> Any:
         if dim is None:
             warnings.warn(

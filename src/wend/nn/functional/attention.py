@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor, bool_, ops, zeros_like
 from wend.nn.functional.dropout import dropout
 from wend.nn.functional.padding import pad
@@ -19,7 +20,7 @@ def canonical_mask(
     name: str,
     other: Any,
     other_name: str,
-    dtype: Any,
+    dtype: DType | None,
     check_other: bool = True,
 ) -> Tensor | None:
     """A mask as numbers to add to the scores: -inf where a boolean mask is True."""
@@ -38,7 +39,7 @@ def canonical_mask(
     return zeros_like(mask, dtype=dtype).masked_fill(mask, float("-inf"))
 
 
-def none_or_dtype(mask: Tensor | None) -> Any:
+def none_or_dtype(mask: Tensor | None) -> DType | None:
     """The dtype of a mask that may be absent."""
     return None if mask is None else mask.dtype
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from wend._frontend.toolkit import NotImplementedInWend, Tensor, ops
 
@@ -16,7 +16,9 @@ _MODES = {
 _constant = ops.pad
 
 
-def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
     """Extend a tensor at the borders.
 
     pad: (before, after) of the last dim, then of the dim before, ...; negative amounts crop

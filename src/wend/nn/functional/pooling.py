@@ -7,6 +7,7 @@ from typing import Any
 
 from wend._frontend.random import rand
 from wend._frontend.toolkit import Tensor, ops
+from wend.nn.common_types import size_any_t
 from wend.nn.functional._extended import with_indices
 
 __all__ = [
@@ -47,7 +48,9 @@ max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (
 def _adaptive_max_pool(dims: int, always: bool = False) -> Callable[..., Any]:
     with_indices = getattr(ops, f"adaptive_max_pool{dims}d")
 
-    def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    def adaptive_max_pool(
+        input: Tensor, output_size: size_any_t, return_indices: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         pair = with_indices(input, output_size)
         return pair if return_indices or always else pair[0]
 
@@ -72,9 +75,9 @@ def _fractional_max_pool(dims: int, always: bool) -> Callable[..., Any]:
 
     def fractional_max_pool(
         input: Tensor,
-        kernel_size: Any,
+        kernel_size: object,
         output_size: Any = None,
-        output_ratio: Any = None,
+        output_ratio: object = None,
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Sequence
 
 from wend._engine.ops.composites.layers.sampling import MODES, PADDING_MODES
 from wend._frontend.toolkit import Tensor, ops
@@ -17,7 +17,7 @@ _DEFAULT_CHANGED = (
 )
 
 
-def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The grid of an affine map of places in [-1, 1].
 
     theta: (N, 2, 3)   size: (N, C, H, W)      ->   (N, H, W, 2)

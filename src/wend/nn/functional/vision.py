@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from wend._frontend.toolkit import Tensor, ops
+from wend.nn.common_types import size_any_t
 
 __all__ = ["upsample", "upsample_bilinear", "upsample_nearest"]
 
 
 def upsample(
     input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: size_any_t | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
@@ -22,13 +22,21 @@ def upsample(
     return ops.interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_nearest(
+    input: Tensor,
+    size: size_any_t | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+) -> Tensor:
     """`interpolate` with mode 'nearest'."""
     _deprecated("upsample_nearest")
     return ops.interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_bilinear(
+    input: Tensor,
+    size: size_any_t | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+) -> Tensor:
     """`interpolate` with mode 'bilinear' and aligned corners."""
     _deprecated("upsample_bilinear")
     return ops.interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

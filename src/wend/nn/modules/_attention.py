@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor, empty
 from wend.nn import functional as F
 from wend.nn import init
@@ -36,8 +38,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor, empty, ops
 from wend.nn import functional as F
 from wend.nn import init
@@ -359,7 +361,11 @@ class PReLU(Module):
     """y = x where x > 0, else weight x; the weight is learnt, for all channels or for each."""
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.num_parameters = num_parameters

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._engine.core.whole import Whole
 from wend._frontend.toolkit import Tensor, int64, ones, tensor, zeros
 from wend.nn import functional as F
@@ -39,8 +41,8 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
         bias: bool = True,
     ) -> None:
         super().__init__()
@@ -125,7 +127,9 @@ class _BatchNorm(_NormBase):
         mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
         return self._by(input, mean, var, by_batch, factor)
 
-    def _by(self, input: Tensor, mean: Any, var: Any, by_batch: bool, factor: float) -> Tensor:
+    def _by(
+        self, input: Tensor, mean: Tensor | None, var: Tensor | None, by_batch: bool, factor: float
+    ) -> Tensor:
         """Normalize by the batch, or by the running statistics."""
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, factor, self.eps)
 
@@ -180,9 +184,9 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group: Any = None,
-        device: Any = None,
-        dtype: Any = None,
+        process_group: object = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
         bias: bool = True,
     ) -> None:
         super().__init__(
@@ -194,7 +198,9 @@ class SyncBatchNorm(_BatchNorm):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
-    def _by(self, input: Tensor, mean: Any, var: Any, by_batch: bool, factor: float) -> Tensor:
+    def _by(
+        self, input: Tensor, mean: Tensor | None, var: Tensor | None, by_batch: bool, factor: float
+    ) -> Tensor:
         group = _group_of(self.process_group) if self.training else None
         if group is None:
             return super()._by(input, mean, var, by_batch, factor)
@@ -206,7 +212,7 @@ class SyncBatchNorm(_BatchNorm):
         return output
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
         """The module with every batch norm below it turned into a SyncBatchNorm."""
         result = module
         if isinstance(module, _BatchNorm):
@@ -242,8 +248,8 @@ class _LazyNormBase(LazyModuleMixin):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
         bias: bool = True,
     ) -> None:
         factory: dict[str, Any] = {"device": device, "dtype": dtype}

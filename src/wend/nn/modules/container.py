@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from typing import Any, Self
 
 from wend._frontend.toolkit import Tensor
 from wend.nn._base.members import modules_of
@@ -18,7 +18,7 @@ __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterL
 class Container(Module):
     """A module with submodules given by keyword."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         super().__init__()
         for name, module in kwargs.items():
             self.add_module(name, module)
@@ -27,7 +27,7 @@ class Container(Module):
 class _Numbered(Module):
     """Modules under the names "0", "1", ...: common part of `Sequential` and `ModuleList`."""
 
-    def _place(self, index: Any) -> int:
+    def _place(self, index: int) -> int:
         """A list index as a position. Raises IndexError beyond the ends."""
         index = operator.index(index)
         count = len(self)
@@ -55,7 +55,7 @@ class _Numbered(Module):
 class Sequential(_Numbered):
     """y = the modules applied in a row, in the order given (or of the OrderedDict)."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: object) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
             for name, module in args[0].items():
@@ -71,10 +71,10 @@ class Sequential(_Numbered):
             input = attributes[name](input)
         return input
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: int) -> str:
         return list(self._modules)[self._place(index)]
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
@@ -82,14 +82,14 @@ class Sequential(_Numbered):
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name_at(index), module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: int | slice) -> None:
         names = list(self._modules)
         for name in names[index] if isinstance(index, slice) else [self._name_at(index)]:
             delattr(self, name)
         if all(name.isdigit() for name in names):
             self._rebuild(list(self._modules.values()))
 
-    def __add__(self, other: Any) -> Sequential:
+    def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(
                 "add operator supports only objects of Sequential class, "
@@ -97,7 +97,7 @@ class Sequential(_Numbered):
             )
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: Sequential) -> Self:
         if not isinstance(other, Sequential):
             raise ValueError(
                 "add operator supports only objects of Sequential class, "
@@ -113,23 +113,23 @@ class Sequential(_Numbered):
     def __rmul__(self, times: int) -> Sequential:
         return self * times
 
-    def __imul__(self, times: int) -> Any:
+    def __imul__(self, times: int) -> Self:
         for module in _repeated(self, times)[len(self) :]:
             self.append(module)
         return self
 
-    def append(self, module: Module) -> Any:
+    def append(self, module: Module) -> Self:
         """Add a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
-    def extend(self, sequential: Iterable[Module]) -> Any:
+    def extend(self, sequential: Iterable[Module]) -> Self:
         """Add modules at the end."""
         for module in list(sequential):
             self.append(module)
         return self
 
-    def insert(self, index: int, module: Module) -> Any:
+    def insert(self, index: int, module: Module) -> Self:
         """Put a module before the module at `index`."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
@@ -139,14 +139,14 @@ class Sequential(_Numbered):
         _put_before(self, index if index >= 0 else index + count, module)
         return self
 
-    def pop(self, key: int | slice) -> Any:
+    def pop(self, key: int | slice) -> Module:
         """Remove and return the module at an index."""
         module = self[key]
         del self[key]
         return module
 
 
-def _put_before(holder: Any, index: int, module: Module) -> None:
+def _put_before(holder: Module, index: int, module: Module) -> None:
     """Put a module at an index, and move the later ones on; modules with names keep theirs.
 
     Raises KeyError if a module that would move has a name.
@@ -157,7 +157,7 @@ def _put_before(holder: Any, index: int, module: Module) -> None:
     modules[str(index)] = module
 
 
-def _repeated(modules: Any, times: Any) -> list[Module]:
+def _repeated(modules: Iterable[Module], times: int) -> list[Module]:
     if not isinstance(times, int):
         raise TypeError(f"unsupported operand type(s) for *: {type(modules)} and {type(times)}")
     if times <= 0:
@@ -173,7 +173,7 @@ class ModuleList(_Numbered):
         if modules is not None:
             self += modules
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._modules[str(self._place(index))]
@@ -181,14 +181,14 @@ class ModuleList(_Numbered):
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, str(self._place(index)), module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: int | slice) -> None:
         modules = list(self)
         if not isinstance(index, slice):
             index = self._place(index)
         del modules[index]
         self._rebuild(modules)
 
-    def __iadd__(self, modules: Iterable[Module]) -> Any:
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
@@ -199,18 +199,18 @@ class ModuleList(_Numbered):
         count = len(self)
         _put_before(self, min(max(index if index >= 0 else index + count, 0), count), module)
 
-    def append(self, module: Module) -> Any:
+    def append(self, module: Module) -> Self:
         """Add a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
-    def pop(self, key: int | slice) -> Any:
+    def pop(self, key: int | slice) -> Module:
         """Remove and return the module at an index."""
         module = self[key]
         del self[key]
         return module
 
-    def extend(self, modules: Iterable[Module]) -> Any:
+    def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
         if not isinstance(modules, Iterable):
             raise TypeError(
@@ -242,7 +242,7 @@ class ModuleList(_Numbered):
 class ModuleDict(Module):
     """A dict of modules whose parameters count as the owner's."""
 
-    def __init__(self, modules: Any = None) -> None:
+    def __init__(self, modules: Mapping[str, Module] | Iterable[Any] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
@@ -273,25 +273,25 @@ class ModuleDict(Module):
         """Remove and return a module."""
         return self._modules.pop(key)
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         """The names."""
         return self._modules.keys()
 
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, Module]:
         """(name, module) pairs."""
         return self._modules.items()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[Module]:
         """The modules."""
         return self._modules.values()
 
-    def update(self, modules: Any) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[Any]) -> None:
         """Add modules from a mapping or from pairs of name and module."""
         for key, module in _pairs(modules, "ModuleDict"):
             self[key] = module
 
 
-def _pairs(entries: Any, who: str) -> list[tuple[str, Any]]:
+def _pairs(entries: object, who: str) -> list[tuple[str, Any]]:
     if not isinstance(entries, Iterable):
         raise TypeError(
             f"{who}.update should be called with an iterable of key/value pairs, "
@@ -314,14 +314,14 @@ def _pairs(entries: Any, who: str) -> list[tuple[str, Any]]:
     return pairs
 
 
-def _as_parameter(value: Any) -> Any:
+def _as_parameter(value: object) -> Any:
     """Tensors become parameters; anything else is held unchanged."""
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         return Parameter(value)
     return value
 
 
-def _described(name: Any, value: Any, dtype: str | None) -> str:
+def _described(name: object, value: object, dtype: str | None) -> str:
     if not isinstance(value, Tensor):
         return f"  ({name}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else type(value).__name__
@@ -338,14 +338,14 @@ class ParameterList(Module):
         if values is not None:
             self += values
 
-    def _place(self, index: Any) -> str:
+    def _place(self, index: int) -> str:
         index = operator.index(index)
         count = len(self)
         if not -count <= index < count:
             raise IndexError(f"index {index} is out of range")
         return str(index % count)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
         return getattr(self, self._place(index))
@@ -359,19 +359,19 @@ class ParameterList(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter([self[i] for i in range(len(self))])
 
-    def __iadd__(self, values: Iterable[Any]) -> Any:
+    def __iadd__(self, values: Iterable[Any]) -> Self:
         return self.extend(values)
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def append(self, value: Any) -> Any:
+    def append(self, value: Any) -> Self:
         """Add a value at the end."""
         self._size += 1
         self[len(self) - 1] = value
         return self
 
-    def extend(self, values: Iterable[Any]) -> Any:
+    def extend(self, values: Iterable[Any]) -> Self:
         """Add values at the end."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
@@ -388,20 +388,20 @@ class ParameterList(Module):
             for i, value in enumerate(self)
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         raise RuntimeError("ParameterList should not be called.")
 
 
 class ParameterDict(Module):
     """A dict of parameters (tensors become parameters, all else is held unchanged)."""
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[Any] | None = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
             self.update(parameters)
 
-    def _attribute(self, key: Any) -> str:
+    def _attribute(self, key: object) -> str:
         if not isinstance(key, str):
             raise TypeError(
                 "Index given to ParameterDict cannot be used as a key as it is "
@@ -448,7 +448,7 @@ class ParameterDict(Module):
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Module:
         """Remove and return a value."""
         value = self[key]
         del self[key]
@@ -469,7 +469,7 @@ class ParameterDict(Module):
         """A new dict with the same value under all keys."""
         return ParameterDict((key, default) for key in keys)
 
-    def keys(self) -> Any:
+    def keys(self) -> Iterable[str]:
         """The names."""
         return self._keys.keys()
 
@@ -481,7 +481,7 @@ class ParameterDict(Module):
         """The values."""
         return [self[key] for key in self._keys]
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: Mapping[str, Any] | Iterable[Any]) -> None:
         """Add values from a mapping or from pairs of name and value."""
         pairs = _pairs(parameters, "ParameterDict")
         if not isinstance(parameters, (OrderedDict, ParameterDict)) and isinstance(
@@ -497,7 +497,7 @@ class ParameterDict(Module):
     def __call__(self, input: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
 
-    def __or__(self, other: Any) -> ParameterDict:
+    def __or__(self, other: Mapping[str, Any] | Iterable[Any]) -> ParameterDict:
         result = self.copy()
         result.update(other)
         return result
@@ -507,6 +507,6 @@ class ParameterDict(Module):
         result.update(self)
         return result
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: Mapping[str, Any] | Iterable[Any]) -> Self:
         self.update(other)
         return self

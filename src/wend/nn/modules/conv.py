@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor, empty, no_grad
 from wend.nn import functional as F
 from wend.nn import init
@@ -34,7 +37,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 class _ConvNd(Module):
     """Common part of all convolutions: checks, parameters, first values, printing."""
 
-    weight: Any
+    weight: Tensor
     bias: Any
     padding: Any
     _spatial = 2
@@ -52,8 +55,8 @@ class _ConvNd(Module):
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         count = self._spatial
@@ -155,7 +158,7 @@ def _check(
 class _Conv(_ConvNd):
     """A convolution over `_spatial` dims."""
 
-    _function: Any = staticmethod(F.conv2d)
+    _function: Callable[..., Any] = staticmethod(F.conv2d)
 
     def __init__(
         self,
@@ -168,8 +171,8 @@ class _Conv(_ConvNd):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups,
@@ -217,7 +220,7 @@ class Conv3d(_Conv):
 class _ConvTranspose(_ConvNd):
     """The transpose of a convolution over `_spatial` dims."""
 
-    _function: Any = staticmethod(F.conv_transpose2d)
+    _function: Callable[..., Any] = staticmethod(F.conv_transpose2d)
 
     def __init__(
         self,
@@ -231,8 +234,8 @@ class _ConvTranspose(_ConvNd):
         bias: bool = True,
         dilation: int | tuple[int, ...] = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
@@ -318,13 +321,13 @@ class ConvTranspose3d(_ConvTranspose):
 class _LazyConvMixin(LazyModuleMixin):
     """A convolution that takes in_channels from the first input."""
 
-    weight: Any
+    weight: Tensor
     bias: Any
     groups: int
     transposed: bool
     kernel_size: tuple[int, ...]
 
-    def _defer(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+    def _defer(self, out_channels: int, bias: bool, device: DeviceLike, dtype: DType) -> None:
         """Give the module parameters that wait for the first input."""
         self.out_channels = out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
+from wend.nn.common_types import size_any_t
 from wend.nn.modules.module import Module
 
 __all__ = ["Fold", "Unfold"]
@@ -15,7 +14,11 @@ class Unfold(Module):
     """(N, C, H, W) -> (N, C kh kw, L): every sliding block as a column."""
 
     def __init__(
-        self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+        self,
+        kernel_size: size_any_t,
+        dilation: size_any_t = 1,
+        padding: size_any_t = 0,
+        stride: size_any_t = 1,
     ) -> None:
         super().__init__()
         self.kernel_size, self.dilation = kernel_size, dilation
@@ -36,11 +39,11 @@ class Fold(Module):
 
     def __init__(
         self,
-        output_size: Any,
-        kernel_size: Any,
-        dilation: Any = 1,
-        padding: Any = 0,
-        stride: Any = 1,
+        output_size: size_any_t,
+        kernel_size: size_any_t,
+        dilation: size_any_t = 1,
+        padding: size_any_t = 0,
+        stride: size_any_t = 1,
     ) -> None:
         super().__init__()
         self.output_size, self.kernel_size, self.dilation = output_size, kernel_size, dilation

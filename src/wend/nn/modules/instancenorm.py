@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.modules.batchnorm import _LazyNormBase, _NormBase
@@ -29,8 +30,8 @@ class _InstanceNorm(_NormBase):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
         bias: bool = True,
     ) -> None:
         super().__init__(

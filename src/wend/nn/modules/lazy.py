@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.nn.modules.module import Module
 from wend.nn.parameter import UninitializedTensorMixin, is_lazy
 
 __all__ = ["LazyModuleMixin"]
@@ -22,7 +23,7 @@ class LazyModuleMixin:
     _register_load_state_dict_pre_hook: Any
     register_forward_pre_hook: Any
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(
@@ -40,7 +41,9 @@ class LazyModuleMixin:
         members = [*self._parameters.values(), *self._buffers.values()]
         return any(isinstance(tensor, UninitializedTensorMixin) for tensor in members)
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
         for members in (self._parameters, self._buffers):
             for name, tensor in members.items():
                 if tensor is None or name in self._non_persistent_buffers_set:
@@ -50,13 +53,13 @@ class LazyModuleMixin:
 
     def _lazy_load_hook(
         self,
-        state_dict: Any,
+        state_dict: dict[str, Any],
         prefix: str,
-        local_metadata: Any,
+        local_metadata: dict[str, Any],
         strict: bool,
-        missing_keys: Any,
-        unexpected_keys: Any,
-        error_msgs: Any,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
     ) -> None:
         """Give waiting parameters the shapes of the tensors about to be loaded."""
         for members in (self._parameters, self._buffers):
@@ -65,7 +68,7 @@ class LazyModuleMixin:
                 if is_lazy(tensor) and source is not None and not is_lazy(source):
                     tensor.materialize(source.shape)
 
-    def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
+    def _infer_parameters(self, module: Module, args: Any, kwargs: Any = None) -> None:
         self.initialize_parameters(*args, **(kwargs or {}))
         if self.has_uninitialized_params():
             raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")

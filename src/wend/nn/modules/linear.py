@@ -7,6 +7,8 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor, empty, no_grad, ops
 from wend.nn import functional as F
 from wend.nn import init
@@ -23,7 +25,7 @@ _linear = ops.linear
 class Identity(Module):
     """y = x, whatever the arguments of the constructor."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
@@ -41,8 +43,8 @@ class Linear(Module):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -90,8 +92,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -131,7 +133,11 @@ class LazyLinear(LazyModuleMixin, Linear):
     weight: UninitializedParameter
 
     def __init__(
-        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self,
+        out_features: int,
+        bias: bool = True,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(0, 0, bias=False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
@@ -176,7 +182,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         div_value: float = 4.0,
         head_bias: bool = False,
         device: Any = None,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         cuts = list(cutoffs)

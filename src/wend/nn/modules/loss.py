@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.modules.distance import PairwiseDistance
@@ -279,7 +281,7 @@ class GaussianNLLLoss(_Loss):
         super().__init__(reduction=reduction)
         self.full, self.eps = full, eps
 
-    def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         return F.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
         )
@@ -449,7 +451,11 @@ class CTCLoss(_Loss):
         self.blank, self.zero_infinity = blank, zero_infinity
 
     def forward(
-        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Tensor | Sequence[int],
+        target_lengths: Tensor | Sequence[int],
     ) -> Tensor:
         return F.ctc_loss(
             log_probs,
@@ -470,7 +476,7 @@ class LinearCrossEntropyOptions:
     batch_chunk_size: int | None = None
     chunking_method: str | None = "auto"
     acc_policy: str = "auto"
-    acc_dtype: Any = None
+    acc_dtype: DType | None = None
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
@@ -486,8 +492,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         *,
         out_features: tuple[int, ...] = (),
         bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
         reduction: str = "mean",
         weight: Tensor | None = None,
         ignore_index: int | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from wend._engine.core._modules import note_module_class
 from wend._engine.core.holdings import NAMERS
@@ -95,11 +95,11 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     training: bool
     __signature__ = _CallSignature()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         note_module_class(cls)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         if not self.call_super_init:
             self._refuse(args, kwargs)
         self._prepare()
@@ -259,7 +259,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
 
     # -- modes -----------------------------------------------------------------------------
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """Switch this module and all below to training (or evaluation) mode."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -268,11 +268,11 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
             module.train(mode)
         return self
 
-    def eval(self) -> Any:
+    def eval(self) -> Self:
         """Switch to evaluation mode: dropout off, batch norm by running statistics."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set for all parameters whether gradients are recorded."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
+from wend.nn.common_types import size_any_t
 from wend.nn.modules.module import Module
 from wend.nn.modules.utils import _ntuple
 
@@ -34,7 +33,7 @@ class _Pad(Module):
     _spatial = 1
     _mode = "constant"
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: size_any_t) -> None:
         super().__init__()
         self.padding = _ntuple(padding, 2 * self._spatial)
 
@@ -46,7 +45,7 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
-    def __init__(self, padding: Any, value: float) -> None:
+    def __init__(self, padding: size_any_t, value: float) -> None:
         super().__init__(padding)
         self.value = value
 
@@ -76,7 +75,7 @@ class ConstantPad3d(_ConstantPad):
 class ZeroPad1d(ConstantPad1d):
     """The last dim extended by zeros."""
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: size_any_t) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
@@ -86,7 +85,7 @@ class ZeroPad1d(ConstantPad1d):
 class ZeroPad2d(ConstantPad2d):
     """The last two dims extended by zeros."""
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: size_any_t) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
@@ -96,7 +95,7 @@ class ZeroPad2d(ConstantPad2d):
 class ZeroPad3d(ConstantPad3d):
     """The last three dims extended by zeros."""
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: size_any_t) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:

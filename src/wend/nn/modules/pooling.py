@@ -6,6 +6,7 @@ from typing import Any
 
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
+from wend.nn.common_types import size_any_opt_t, size_any_t
 from wend.nn.modules.module import Module
 from wend.nn.modules.utils import _ntuple, _single
 
@@ -38,10 +39,10 @@ class _MaxPoolNd(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: size_any_t,
+        stride: size_any_t | None = None,
+        padding: size_any_t = 0,
+        dilation: size_any_t = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
@@ -88,7 +89,9 @@ class _MaxUnpoolNd(Module):
     _spatial = 1
     _function: Any = None
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+    def __init__(
+        self, kernel_size: size_any_t, stride: size_any_t | None = None, padding: size_any_t = 0
+    ) -> None:
         super().__init__()
         count = self._spatial
         self.kernel_size = _ntuple(kernel_size, count)
@@ -132,9 +135,9 @@ class AvgPool1d(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: size_any_t,
+        stride: size_any_t | None = None,
+        padding: size_any_t = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
@@ -161,9 +164,9 @@ class AvgPool2d(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: size_any_t,
+        stride: size_any_t | None = None,
+        padding: size_any_t = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -209,7 +212,11 @@ class AvgPool3d(AvgPool2d):
 
 class _LPPoolNd(Module):
     def __init__(
-        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+        self,
+        norm_type: float,
+        kernel_size: size_any_t,
+        stride: size_any_t | None = None,
+        ceil_mode: bool = False,
     ) -> None:
         super().__init__()
         self.norm_type = norm_type
@@ -252,7 +259,7 @@ class LPPool3d(_LPPoolNd):
 
 
 class _AdaptiveAvgPoolNd(Module):
-    def __init__(self, output_size: Any) -> None:
+    def __init__(self, output_size: size_any_opt_t) -> None:
         super().__init__()
         self.output_size = output_size
 
@@ -282,7 +289,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 
 class _AdaptiveMaxPoolNd(Module):
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: size_any_opt_t, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
@@ -294,21 +301,21 @@ class _AdaptiveMaxPoolNd(Module):
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The maximum of each of output_size windows that cover (N, C, L) or (C, L)."""
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The maximum of each of output_size windows that cover (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The maximum of each of output_size windows that cover (N, C, D, H, W) or (C, D, H, W)."""
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
@@ -318,8 +325,8 @@ class _FractionalMaxPoolNd(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        output_size: Any = None,
+        kernel_size: size_any_t,
+        output_size: size_any_t | None = None,
         output_ratio: Any = None,
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
@@ -340,7 +347,7 @@ class _FractionalMaxPoolNd(Module):
         if any(not 0 < ratio < 1 for ratio in self.output_ratio or ()):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         pool = getattr(F, self._function)
         return pool(
             input,

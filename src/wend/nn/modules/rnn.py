@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ShapeError
 from wend._frontend.toolkit import Tensor, empty, full_beside, ops
 from wend.nn import init
@@ -37,8 +39,8 @@ class RNNCellBase(Module):
         hidden_size: int,
         bias: bool,
         num_chunks: int,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__()
@@ -96,8 +98,8 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
@@ -127,8 +129,8 @@ class LSTMCell(RNNCellBase):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
@@ -165,8 +167,8 @@ class GRUCell(RNNCellBase):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
@@ -201,8 +203,8 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         if mode not in _GATES:
@@ -431,7 +433,9 @@ class RNNBase(Module):
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+    def permute_hidden(
+        self, hx: Tensor | tuple[Tensor, ...], permutation: Tensor | None
+    ) -> Tensor | tuple[Tensor, ...]:
         """A state with sequences in a new order."""
         if permutation is None:
             return hx
@@ -543,7 +547,9 @@ class LSTM(RNNBase):
         """The shape of c for an input: (layers times directions, N, hidden_size)."""
         return self._state_size(input, batch_sizes, self.hidden_size)
 
-    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+    def check_forward_args(
+        self, input: Tensor, hidden: Tensor | tuple[Tensor, ...], batch_sizes: Tensor | None
+    ) -> None:
         self.check_input(input, batch_sizes)
         sizes = (
             self.get_expected_hidden_size(input, batch_sizes),

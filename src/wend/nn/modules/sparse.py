@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor, empty, no_grad
 from wend.nn import functional as F
 from wend.nn import init
@@ -29,7 +31,13 @@ class _Table(Module):
     padding_idx: int | None
 
     def _make_weight(
-        self, rows: int, width: int, weight: Tensor | None, freeze: bool, device: Any, dtype: Any
+        self,
+        rows: int,
+        width: int,
+        weight: Tensor | None,
+        freeze: bool,
+        device: DeviceLike,
+        dtype: DType,
     ) -> None:
         if weight is None:
             shape = (rows, width)

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor, full, get_default_dtype
 from wend.nn import functional as F
 from wend.nn import init
@@ -29,7 +31,9 @@ __all__ = [
 Activation = str | Callable[[Tensor], Tensor]
 
 
-def _generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
+def _generate_square_subsequent_mask(
+    size: int, device: DeviceLike = None, dtype: DType | None = None
+) -> Tensor:
     """(size, size): 0 on and below the diagonal, -inf above."""
     dtype = get_default_dtype() if dtype is None else dtype
     return full((size, size), float("-inf"), dtype=dtype, device=device).triu(1)
@@ -68,8 +72,8 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__()
@@ -126,7 +130,9 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(
+        sz: int, device: DeviceLike = None, dtype: DType | None = None
+    ) -> Tensor:
         """The mask that lets position i see positions up to i: -inf above the diagonal."""
         return _generate_square_subsequent_mask(sz, device, dtype)
 
@@ -228,8 +234,8 @@ class _Layer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
     ) -> None:
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__()

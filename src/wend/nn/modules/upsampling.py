@@ -6,6 +6,7 @@ from typing import Any
 
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
+from wend.nn.common_types import size_any_t
 from wend.nn.modules.module import Module
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
@@ -16,8 +17,8 @@ class Upsample(Module):
 
     def __init__(
         self,
-        size: Any = None,
-        scale_factor: Any = None,
+        size: size_any_t | None = None,
+        scale_factor: float | tuple[float, ...] | None = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
@@ -54,12 +55,16 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """(N, C, H, W) resized to the nearest pixels."""
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+    def __init__(
+        self, size: size_any_t | None = None, scale_factor: float | tuple[float, ...] | None = None
+    ) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
     """(N, C, H, W) resized bilinearly with aligned corners."""
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+    def __init__(
+        self, size: size_any_t | None = None, scale_factor: float | tuple[float, ...] | None = None
+    ) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from wend.nn.common_types import size_any_t
+
 __all__ = ["consume_prefix_in_state_dict_if_present", "factory_kwargs"]
 
 
-def _ntuple(value: Any, count: int) -> tuple[Any, ...]:
+def _ntuple(value: size_any_t, count: int) -> tuple[Any, ...]:
     """A value per dimension."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(value)
     return (value,) * count
 
 
-def _single(value: Any) -> tuple[Any, ...]:
+def _single(value: size_any_t) -> tuple[Any, ...]:
     return _ntuple(value, 1)
 
 
-def _pair(value: Any) -> tuple[Any, ...]:
+def _pair(value: size_any_t) -> tuple[Any, ...]:
     return _ntuple(value, 2)
 
 
-def _triple(value: Any) -> tuple[Any, ...]:
+def _triple(value: size_any_t) -> tuple[Any, ...]:
     return _ntuple(value, 3)
 
 
-def _quadruple(value: Any) -> tuple[Any, ...]:
+def _quadruple(value: size_any_t) -> tuple[Any, ...]:
     return _ntuple(value, 4)
 
 

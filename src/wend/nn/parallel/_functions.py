@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from wend._frontend.autograd.function import Function
+from wend._engine.base.devices import DeviceLike
+from wend._frontend.autograd.function import Function, FunctionCtx
 from wend._frontend.platform import refuse
 
 __all__ = ["Broadcast", "Gather", "ReduceAddCoalesced", "Scatter"]
@@ -14,7 +16,7 @@ class Broadcast(Function):
     """Copies of tensors on several devices. Raises DeviceError."""
 
     @staticmethod
-    def forward(ctx: Any, target_gpus: Any, *inputs: Any) -> Any:
+    def forward(ctx: FunctionCtx, target_gpus: Sequence[Any] | None, *inputs: Any) -> Any:
         return refuse()
 
 
@@ -22,7 +24,9 @@ class Scatter(Function):
     """Parts of a tensor on several devices. Raises DeviceError."""
 
     @staticmethod
-    def forward(ctx: Any, target_gpus: Any, chunk_sizes: Any, dim: int, input: Any) -> Any:
+    def forward(
+        ctx: FunctionCtx, target_gpus: Sequence[Any] | None, chunk_sizes: Any, dim: int, input: Any
+    ) -> Any:
         return refuse()
 
 
@@ -30,7 +34,7 @@ class Gather(Function):
     """A tensor of parts on several devices. Raises DeviceError."""
 
     @staticmethod
-    def forward(ctx: Any, target_device: Any, dim: int, *inputs: Any) -> Any:
+    def forward(ctx: FunctionCtx, target_device: DeviceLike, dim: int, *inputs: Any) -> Any:
         return refuse()
 
 
@@ -38,9 +42,9 @@ class ReduceAddCoalesced(Function):
     """Sums over several devices. Raises DeviceError."""
 
     @staticmethod
-    def forward(ctx: Any, destination: Any, num_inputs: int, *grads: Any) -> Any:
+    def forward(ctx: FunctionCtx, destination: DeviceLike, num_inputs: int, *grads: Any) -> Any:
         return refuse()
 
 
-def _get_stream(device: Any) -> None:
+def _get_stream(device: DeviceLike) -> None:
     """None: the CPU has no streams."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError, GraphError
 from wend._engine.core import _hot
 from wend.nn.modules.module import Module
@@ -24,9 +25,9 @@ class MixedTypes:
 
     __module__ = "wend.nn.parallel.distributed"
 
-    param_dtype: Any = None
-    reduce_dtype: Any = None
-    buffer_dtype: Any = None
+    param_dtype: DType | None = None
+    reduce_dtype: DType | None = None
+    buffer_dtype: DType | None = None
 
     @property
     def wire(self) -> Any:
@@ -34,7 +35,7 @@ class MixedTypes:
         return self.param_dtype if self.reduce_dtype is None else self.reduce_dtype
 
 
-def check_types(types: Any) -> MixedTypes | None:
+def check_types(types: object) -> MixedTypes | None:
     """The types of an argument. Raises ArgumentTypeError (a TypeError) for other objects."""
     names = ("param_dtype", "reduce_dtype", "buffer_dtype")
     if types is None or isinstance(types, MixedTypes):
@@ -47,7 +48,7 @@ def check_types(types: Any) -> MixedTypes | None:
     return MixedTypes(*(getattr(types, name) for name in names))
 
 
-def cast_buffers(module: Module, dtype: Any, left_out: Any) -> None:
+def cast_buffers(module: Module, dtype: DType, left_out: Any) -> None:
     """Give floating-point buffers another type for good."""
     for path, inner in module.named_modules():
         for name, buffer in inner._buffers.items():
@@ -57,7 +58,7 @@ def cast_buffers(module: Module, dtype: Any, left_out: Any) -> None:
 
 
 @contextmanager
-def cast_parameters(module: Module, dtype: Any, left_out: Any) -> Iterator[None]:
+def cast_parameters(module: Module, dtype: DType, left_out: Any) -> Iterator[None]:
     """Context: the module has casts of its parameters, through which gradients flow.
 
     Raises GraphError (a RuntimeError) within `wend.batched`, whose calls take turns.

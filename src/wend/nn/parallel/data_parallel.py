@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
 from wend.nn.modules.module import Module
 from wend.nn.parallel.parallel_apply import parallel_apply
 from wend.nn.parallel.replicate import replicate
@@ -16,7 +18,11 @@ class DataParallel(Module):
     """Calls the wrapped module: the CPU is the only device."""
 
     def __init__(
-        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+        self,
+        module: Module,
+        device_ids: Sequence[Any] | None = None,
+        output_device: DeviceLike = None,
+        dim: int = 0,
     ) -> None:
         super().__init__()
         self.module = module
@@ -27,11 +33,11 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
 
-    def replicate(self, module: Module, device_ids: Any) -> list[Module]:
+    def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Module]:
         """Copies of a module on devices: see `nn.parallel.replicate`."""
         return replicate(module, device_ids)
 
-    def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Sequence[Any]) -> Any:
         """The arguments for each device: see `nn.parallel.scatter`."""
         return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
 
@@ -39,16 +45,16 @@ class DataParallel(Module):
         """The results of copies: see `nn.parallel.parallel_apply`."""
         return parallel_apply(replicas, inputs, kwargs)
 
-    def gather(self, outputs: Any, output_device: Any) -> Any:
+    def gather(self, outputs: Any, output_device: DeviceLike) -> Any:
         """The result of all devices: see `nn.parallel.gather`."""
         return gather(outputs, output_device, self.dim)
 
 
 def data_parallel(
     module: Module,
-    inputs: Any,
-    device_ids: Any = None,
-    output_device: Any = None,
+    inputs: object,
+    device_ids: Sequence[Any] | None = None,
+    output_device: DeviceLike = None,
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:

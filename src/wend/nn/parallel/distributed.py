@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend._frontend.autograd.grad_modes import is_grad_enabled
 from wend._frontend.autograd.watching import watch
@@ -64,8 +65,8 @@ class DistributedDataParallel(Module):
     def __init__(
         self,
         module: Module,
-        device_ids: Any = None,
-        output_device: Any = None,
+        device_ids: Sequence[Any] | None = None,
+        output_device: DeviceLike = None,
         dim: int = 0,
         broadcast_buffers: bool | None = None,
         init_sync: bool = True,
@@ -195,15 +196,15 @@ class DistributedDataParallel(Module):
         with cast_parameters(self.module, types.param_dtype, self.parameters_to_ignore):
             return self.module(*inputs, **kwargs)
 
-    def to_kwargs(self, inputs: Any, kwargs: Any, device_id: Any) -> Any:
+    def to_kwargs(self, inputs: object, kwargs: dict[str, Any], device_id: DeviceLike) -> Any:
         """The arguments for a device: those for the CPU, in tuples with a single entry."""
         return scatter_kwargs(inputs, kwargs, [device_id], self.dim)
 
-    def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Sequence[Any]) -> Any:
         """The arguments for each device: see `nn.parallel.scatter`."""
         return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
 
-    def gather(self, outputs: Any, output_device: Any) -> Any:
+    def gather(self, outputs: Any, output_device: DeviceLike) -> Any:
         """The result of all devices: see `nn.parallel.gather`."""
         return gather(outputs, output_device, self.dim)
 
@@ -295,7 +296,7 @@ class DistributedDataParallel(Module):
         if self.reducer is not None:
             self.reducer.use_hook(state, hook)
 
-    def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
+    def _register_builtin_comm_hook(self, comm_hook_type: object) -> None:
         """Register a native hook of PyTorch's: 'ALLREDUCE', or 'FP16_COMPRESS'."""
         from wend.distributed.algorithms.ddp_comm_hooks import default_hooks
 

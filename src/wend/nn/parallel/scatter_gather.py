@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from wend._engine.base.devices import usable
+from wend._engine.base.devices import DeviceLike, usable
 from wend._engine.base.errors import ArgumentError
 
 __all__ = ["check_devices", "gather", "scatter", "scatter_kwargs"]
 
 
-def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
+def scatter(inputs: object, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
     """The inputs for each device: a list with these inputs, for the CPU.
 
     Raises DeviceError for other devices, ArgumentError for the CPU named twice.
@@ -20,20 +21,20 @@ def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
 
 
 def scatter_kwargs(
-    inputs: Any, kwargs: Any, target_gpus: Any, dim: int = 0
+    inputs: Any, kwargs: Any, target_gpus: Sequence[Any], dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
     """Positional and keyword arguments for each device, as `scatter` gives these."""
     check_devices("scatter", target_gpus)
     return (tuple(inputs),), (dict(kwargs or {}),)
 
 
-def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
+def gather(outputs: Any, target_device: DeviceLike, dim: int = 0) -> Any:
     """The single result of a list with a result for each device. Raises as `scatter`."""
     check_devices("gather", [target_device] * len(outputs))
     return outputs[0]
 
 
-def check_devices(name: str, devices: Any) -> None:
+def check_devices(name: str, devices: Sequence[Any]) -> None:
     """Raise DeviceError unless the devices are the CPU, ArgumentError unless it is given once."""
     for place in devices:
         usable(place, name)

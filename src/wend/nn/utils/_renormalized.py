@@ -68,7 +68,7 @@ class WeightNorm:
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return weight_from(g, v, self.dim)
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Any, ...]) -> None:
         setattr(module, self.name, self.compute_weight(module))
 
     def remove(self, module: Module) -> None:
@@ -153,7 +153,7 @@ class SpectralNorm:
                     u.copy_(_unit(matrix @ v, self.eps))
         return weight / u.clone().dot(matrix @ v.clone())
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Any, ...]) -> None:
         setattr(module, self.name, self.compute_weight(module, module.training))
 
     def remove(self, module: Module) -> None:

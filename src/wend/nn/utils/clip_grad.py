@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 from wend._frontend.toolkit import Tensor, no_grad, ops, tensor
 
@@ -20,12 +19,12 @@ __all__ = [
 ]
 
 
-def _listed(parameters: Any) -> list[Tensor]:
+def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
 def get_total_norm(
-    tensors: Any,
+    tensors: Tensor | Iterable[Tensor],
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
@@ -56,7 +55,10 @@ def get_total_norm(
 
 
 def clip_grads_with_norm_(
-    parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
 ) -> None:
     """Scale gradients of a known total norm down to max_norm, if the norm is larger."""
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
@@ -67,7 +69,7 @@ def clip_grads_with_norm_(
 
 
 def clip_grad_norm_(
-    parameters: Any,
+    parameters: Tensor | Iterable[Tensor],
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
@@ -102,7 +104,9 @@ def clip_grad_norm(
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
 
 
-def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
     """Clamp all gradients to [-clip_value, clip_value]."""
     bound = float(clip_value)
     with no_grad():

@@ -53,7 +53,7 @@ class _OlderKeys:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    def __call__(self, state_dict: dict[str, Any], prefix: str, *_: object) -> None:
         for older, place in (("g", 0), ("v", 1)):
             key = f"{prefix}{self.name}_{older}"
             if key in state_dict:
@@ -124,7 +124,7 @@ def spectral_norm(
     dim: int | None = None,
 ) -> Module:
     """Divide a weight by its largest singular value (Miyato et al., 2018)."""
-    weight: Any = getattr(module, name, None)
+    weight: Tensor = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if dim is None:
@@ -146,7 +146,7 @@ def orthogonal(
     use_trivialization: assigning to the weight moves the base point of the map
     Raises ValueError for a missing weight, fewer than two dims, and an unknown map.
     """
-    weight: Any = getattr(module, name, None)
+    weight: Tensor = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if weight.ndim < 2:

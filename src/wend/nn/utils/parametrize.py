@@ -105,13 +105,13 @@ def _parametrized_class(module: Module) -> type:
     """A class for this module alone, whose properties compute the parametrized tensors."""
     base = type(module)
 
-    def getstate(self: Any) -> Any:
+    def getstate(self: Module) -> Any:
         raise RuntimeError(
             "Serialization of parametrized modules is only supported through state_dict(). "
             "See: https://pytorch.org/tutorials/beginner/saving_loading_models.html"
         )
 
-    def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+    def deepcopy(self: Module, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
         replica = self.__new__(type(self))
@@ -127,7 +127,7 @@ def _parametrized_class(module: Module) -> type:
 
 
 def _property(name: str) -> property:
-    def read(self: Any) -> Tensor:
+    def read(self: Module) -> Tensor:
         if not _cache_depth:
             return self.parametrizations[name]()
         key = (self, name)
@@ -135,7 +135,7 @@ def _property(name: str) -> property:
             _cache[key] = self.parametrizations[name]()
         return _cache[key]
 
-    def write(self: Any, value: Tensor) -> None:
+    def write(self: Module, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
 
     return property(read, write)
@@ -178,7 +178,7 @@ def register_parametrization(
     return module
 
 
-def _check_result(value: Any, original: Tensor, name: str) -> None:
+def _check_result(value: object, original: Tensor, name: str) -> None:
     if not isinstance(value, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
     if value.dtype is not original.dtype:

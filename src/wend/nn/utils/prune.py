@@ -7,7 +7,7 @@ A pruned parameter `weight` becomes `weight_orig`, a buffer `weight_mask`, and a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from wend._frontend.random import rand
@@ -44,14 +44,14 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: str
     _tensor_name: str
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Any, ...]) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask, of t's shape: 0 where an entry is pruned, also where `default_mask` is 0."""
 
-    def apply_mask(self, module: Any) -> Tensor:
+    def apply_mask(self, module: Module) -> Tensor:
         """The parameter times its mask."""
         name = getattr(self, "_tensor_name", None)
         if name is None:
@@ -63,7 +63,7 @@ class BasePruningMethod(ABC):
     @classmethod
     def apply(
         cls,
-        module: Any,
+        module: Module,
         name: str,
         *args: Any,
         importance_scores: Tensor | None = None,
@@ -119,7 +119,7 @@ class BasePruningMethod(ABC):
         before = ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=before)
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Make the masked values the parameter."""
         name = getattr(self, "_tensor_name", None)
         if name is None:
@@ -134,7 +134,7 @@ class BasePruningMethod(ABC):
         module.register_parameter(name, original)
 
 
-def _hooks_of(module: Any, name: str) -> list[tuple[int, Any]]:
+def _hooks_of(module: Module, name: str) -> list[tuple[int, Any]]:
     return [
         (key, hook)
         for key, hook in module._forward_pre_hooks.items()
@@ -204,7 +204,7 @@ class Identity(BasePruningMethod):
         return default_mask
 
     @classmethod
-    def apply(cls, module: Any, name: str) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str) -> Any:  # type: ignore[override]
         """Mask the parameter `name` with ones."""
         return super().apply(module, name)
 
@@ -261,7 +261,7 @@ class RandomUnstructured(_Unstructured):
         return rand(t.shape)
 
     @classmethod
-    def apply(cls, module: Any, name: str, amount: Any) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, amount: float) -> Any:  # type: ignore[override]
         """Prune the parameter `name`."""
         return super().apply(module, name, amount=amount)
 
@@ -275,7 +275,7 @@ class L1Unstructured(_Unstructured):
 
     @classmethod
     def apply(  # type: ignore[override]
-        cls, module: Any, name: str, amount: Any, importance_scores: Tensor | None = None
+        cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None
     ) -> Any:
         """Prune the parameter `name`."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
@@ -284,7 +284,7 @@ class L1Unstructured(_Unstructured):
 class _Structured(_Amount):
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, dim: int = -1) -> None:
         super().__init__(amount)
         self.dim = dim
 
@@ -319,7 +319,7 @@ class RandomStructured(_Structured):
 
     @classmethod
     def apply(  # type: ignore[override]
-        cls, module: Any, name: str, amount: Any, dim: int = -1
+        cls, module: Module, name: str, amount: float, dim: int = -1
     ) -> Any:
         """Prune the parameter `name` along a dim."""
         return super().apply(module, name, amount=amount, dim=dim)
@@ -328,7 +328,7 @@ class RandomStructured(_Structured):
 class LnStructured(_Structured):
     """The channels with the smallest norms of order n."""
 
-    def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         super().__init__(amount, dim)
         self.n = n
 
@@ -341,10 +341,10 @@ class LnStructured(_Structured):
     @classmethod
     def apply(  # type: ignore[override]
         cls,
-        module: Any,
+        module: Module,
         name: str,
-        amount: Any,
-        n: Any,
+        amount: float,
+        n: float | str,
         dim: int,
         importance_scores: Tensor | None = None,
     ) -> Any:
@@ -369,7 +369,7 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
     @classmethod
-    def apply(cls, module: Any, name: str, mask: Tensor) -> Any:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, mask: Tensor) -> Any:  # type: ignore[override]
         """Mask the parameter `name`."""
         return super().apply(module, name, mask=mask)
 
@@ -383,21 +383,21 @@ def identity(module: Module, name: str) -> Module:
     return module
 
 
-def random_unstructured(module: Module, name: str, amount: Any) -> Module:
+def random_unstructured(module: Module, name: str, amount: float) -> Module:
     """Prune entries of the parameter `name` at random; amount: a number, or a part of all."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(
-    module: Module, name: str, amount: Any, importance_scores: Tensor | None = None
+    module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
     """Prune the smallest entries of the parameter `name`."""
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
-def random_structured(module: Module, name: str, amount: Any, dim: int) -> Module:
+def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
     """Prune channels of the parameter `name` along `dim` at random."""
     RandomStructured.apply(module, name, amount, dim)
     return module
@@ -406,8 +406,8 @@ def random_structured(module: Module, name: str, amount: Any, dim: int) -> Modul
 def ln_structured(
     module: Module,
     name: str,
-    amount: Any,
-    n: Any,
+    amount: float,
+    n: float | str,
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
@@ -417,7 +417,10 @@ def ln_structured(
 
 
 def global_unstructured(
-    parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any
+    parameters: Any,
+    pruning_method: Callable[..., Any],
+    importance_scores: Any = None,
+    **kwargs: object,
 ) -> None:
     """Prune entries of several parameters together, by a common order.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +22,10 @@ __all__ = [
 
 
 def pack_padded_sequence(
-    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+    input: Tensor,
+    lengths: Tensor | Sequence[int],
+    batch_first: bool = False,
+    enforce_sorted: bool = True,
 ) -> PackedSequence:
     """Pack (T, N, ...), or (N, T, ...) with batch_first; sequence n is its first lengths[n] steps.
 
@@ -113,7 +116,7 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: Any,
+    sequences: Sequence[Tensor],
     batch_first: bool = False,
     padding_value: float = 0.0,
     padding_side: str = "right",

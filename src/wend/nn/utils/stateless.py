@@ -16,8 +16,8 @@ __all__ = ["functional_call"]
 @spelled(parameter_and_buffer_dicts="parameters_and_buffers")
 def functional_call(
     module: Module,
-    parameters_and_buffers: Any,
-    args: Any = None,
+    parameters_and_buffers: Mapping[str, Any],
+    args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     *,
     tie_weights: bool = True,
