@@ -18,6 +18,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Final
 
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.errors import GraphError, ModuleNotAvailable, NotAvailable
 from wend._engine.base.version import Version
 from wend._engine.core._modules import PublicModule
@@ -69,7 +70,9 @@ class _WithSafeOpen(Loader):
         self.real.exec_module(module)
         other = vars(module)["safe_open"]
 
-        def safe_open(filename: Any, framework: str, device: Any = "cpu", **ways: Any) -> Any:
+        def safe_open(
+            filename: object, framework: str, device: DeviceLike = "cpu", **ways: object
+        ) -> Any:
             if framework not in ("pt", "torch", "pytorch"):
                 return other(filename, framework, device, **ways)
             own = importlib.import_module(f"{self.package}.serialization.safetensors")

@@ -23,6 +23,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(int(n) for n in size)
 
 
-def _tensor(torch: Any, array: Any, options: dict[str, Any], dtype: Any) -> Any:
+def _tensor(torch: ModuleType, array: object, options: dict[str, Any], dtype: object) -> Any:
     wanted = options.get("dtype") or dtype
     tensor = torch.tensor(np.ascontiguousarray(array)).to(wanted)
     return tensor.requires_grad_() if options.get("requires_grad") else tensor
@@ -113,13 +114,13 @@ def _share_functions(journal: Any, torch: Any, draws: Draws) -> None:
         real = getattr(torch, name)
 
         @functools.wraps(real)
-        def drawn(*args: Any, **options: Any) -> Any:
+        def drawn(*args: object, **options: object) -> Any:
             return draw(*args, **options) if _by_user(journal) else real(*args, **options)
 
         setattr(torch, name, drawn)
 
     def floats(name: str) -> Callable[..., Any]:
-        def draw(*size: Any, **options: Any) -> Any:
+        def draw(*size: object, **options: object) -> Any:
             shape = _shape(size if size else (options["size"],))
             rng = draws.of(name, shape)
             array = rng.standard_normal(shape) if name == "randn" else rng.random(shape)
@@ -144,10 +145,10 @@ def _share_functions(journal: Any, torch: Any, draws: Draws) -> None:
         array = draws.of("randint", shape).integers(int(low), int(high), shape)
         return _tensor(torch, array, options, torch.int64)
 
-    def randperm(n: int, **options: Any) -> Any:
+    def randperm(n: int, **options: object) -> Any:
         return _tensor(torch, draws.of("randperm", (n,)).permutation(n), options, torch.int64)
 
-    def normal(mean: Any, std: Any = 1.0, size: Any = None, **options: Any) -> Any:
+    def normal(mean: Any, std: Any = 1.0, size: object = None, **options: object) -> Any:
         tensors = [x for x in (mean, std) if isinstance(x, torch.Tensor)]
         shape = (
             np.broadcast_shapes(*(tuple(x.shape) for x in tensors)) if tensors else _shape((size,))
@@ -209,7 +210,7 @@ def _share_dropout(torch: Any, draws: Draws) -> None:
         vars(inner)["dropout"] = dropout
 
 
-def _share_sampler(torch: Any, draws: Draws) -> None:
+def _share_sampler(torch: ModuleType, draws: Draws) -> None:
     cls = torch.utils.data.RandomSampler
 
     def order(sampler: Any) -> Any:
@@ -257,7 +258,9 @@ def _share_choices(journal: Any, torch: Any, draws: Draws) -> None:
     """`multinomial` and `bernoulli`, as functions and methods."""
     reals = torch.multinomial, torch.bernoulli, torch.Tensor.bernoulli_
 
-    def multinomial(input: Any, num_samples: int, replacement: bool = False, **options: Any) -> Any:
+    def multinomial(
+        input: Any, num_samples: int, replacement: bool = False, **options: object
+    ) -> Any:
         if not _by_user(journal):
             return reals[0](input, num_samples, replacement, **options)
         weights = np.asarray(input.detach().double().tolist())
@@ -269,12 +272,12 @@ def _share_choices(journal: Any, torch: Any, draws: Draws) -> None:
         bound = np.asarray(p.detach().double().tolist()) if isinstance(p, torch.Tensor) else p
         return torch.tensor(draws.of("bernoulli", shape).random(shape) < bound).to(like.dtype)
 
-    def bernoulli(input: Any, p: Any = None, **options: Any) -> Any:
+    def bernoulli(input: object, p: object = None, **options: object) -> Any:
         if not _by_user(journal):
             return reals[1](input, **options) if p is None else reals[1](input, p, **options)
         return drawn(input, input if p is None else p)
 
-    def bernoulli_(input: Any, p: Any = 0.5, **options: Any) -> Any:
+    def bernoulli_(input: Any, p: Any = 0.5, **options: object) -> Any:
         own = _by_user(journal)
         return input.copy_(drawn(input, p)) if own else reals[2](input, p, **options)
 
@@ -283,13 +286,13 @@ def _share_choices(journal: Any, torch: Any, draws: Draws) -> None:
     torch.Tensor.bernoulli_ = bernoulli_
 
 
-def _share_parts(torch: Any, draws: Draws) -> None:
+def _share_parts(torch: ModuleType, draws: Draws) -> None:
     """The parts of `random_split`: their lengths are the function's own."""
     data = torch.utils.data
     real = data.random_split
 
     @functools.wraps(real)
-    def random_split(*args: Any, **options: Any) -> Any:
+    def random_split(*args: object, **options: object) -> Any:
         parts = real(*args, **options)
         total = sum(len(part.indices) for part in parts)
         order, start = draws.of("random_split", (total,)).permutation(total).tolist(), 0
@@ -301,13 +304,13 @@ def _share_parts(torch: Any, draws: Draws) -> None:
     data.random_split = data.dataset.random_split = random_split
 
 
-def _share_distributions(torch: Any, draws: Draws) -> None:
+def _share_distributions(torch: ModuleType, draws: Draws) -> None:
     """Samples of distributions; those that are made of others have theirs from there."""
 
     def share(name: str, formula: Callable[..., Any]) -> None:
         cls = getattr(torch.distributions, name)
 
-        def rsample(d: Any, sample_shape: Any = ()) -> Any:
+        def rsample(d: Any, sample_shape: object = ()) -> Any:
             shape = tuple(d._extended_shape(torch.Size(sample_shape)))
 
             def noise(kind: str) -> Any:
@@ -317,7 +320,7 @@ def _share_distributions(torch: Any, draws: Draws) -> None:
 
             return formula(torch, noise, d)
 
-        def sample(d: Any, sample_shape: Any = ()) -> Any:
+        def sample(d: Any, sample_shape: object = ()) -> Any:
             with torch.no_grad():
                 return rsample(d, sample_shape)
 
@@ -325,7 +328,7 @@ def _share_distributions(torch: Any, draws: Draws) -> None:
         if cls.has_rsample:
             cls.rsample = rsample
 
-    def categorical(d: Any, sample_shape: Any = ()) -> Any:
+    def categorical(d: Any, sample_shape: object = ()) -> Any:
         shape = tuple(d._extended_shape(torch.Size(sample_shape)))
         probs = np.asarray(d.probs.detach().double().tolist())
         rng = draws.of("Categorical", shape)
@@ -337,7 +340,7 @@ def _share_distributions(torch: Any, draws: Draws) -> None:
     torch.distributions.Categorical.sample = categorical
 
 
-def _share_recurrent(torch: Any, draws: Draws) -> None:
+def _share_recurrent(torch: ModuleType, draws: Draws) -> None:
     """The masks between the layers of recurrent modules: each layer is run by itself."""
     nn = torch.nn
     for cls in (nn.LSTM, nn.GRU, nn.RNN):
@@ -374,7 +377,7 @@ def _by_layers(torch: Any, draws: Draws, real: Any) -> Any:
     return forward
 
 
-def _layer(torch: Any, whole: Any, k: int) -> tuple[Any, dict[str, Any]]:
+def _layer(torch: object, whole: Any, k: int) -> tuple[Any, dict[str, Any]]:
     """A module of a single layer, and the weights of layer k by that module's names."""
     weights = {
         name.replace(f"_l{k}", "_l0", 1): tensor
@@ -392,7 +395,7 @@ def _layer(torch: Any, whole: Any, k: int) -> tuple[Any, dict[str, Any]]:
     return layer.to(weights["weight_ih_l0"].dtype), weights
 
 
-def _count(journal: Any, torch: Any, owner: str, names: tuple[str, ...]) -> None:
+def _count(journal: Any, torch: ModuleType, owner: str, names: tuple[str, ...]) -> None:
     """Note each kind of draw that is not in common, when the script first makes such a draw."""
     holder = functools.reduce(getattr, owner.split(".") if owner else [], torch)
     noted: set[str] = set()
@@ -403,7 +406,7 @@ def _count(journal: Any, torch: Any, owner: str, names: tuple[str, ...]) -> None
             return
 
         @functools.wraps(real)
-        def drawn(*args: Any, **options: Any) -> Any:
+        def drawn(*args: object, **options: object) -> Any:
             if name not in noted and _by_user(journal):
                 noted.add(name)
                 said = f"{owner}.{name}" if owner.startswith("distributions") else name
@@ -430,14 +433,14 @@ class Weights:
         real_call, real_init = module.__call__, optimizer.__init__
         known: dict[int, Any] = {}
 
-        def call(m: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(m: Any, *args: object, **kwargs: object) -> Any:
             if id(m) not in known:
                 known.update((id(part), part) for part in m.modules())
                 self.meet([*m.parameters(), *m.buffers()])
             return real_call(m, *args, **kwargs)
 
         @functools.wraps(real_init)
-        def init(o: Any, *args: Any, **kwargs: Any) -> None:
+        def init(o: Any, *args: object, **kwargs: object) -> None:
             real_init(o, *args, **kwargs)
             self.meet([p for group in o.param_groups for p in group["params"]])
 

@@ -20,7 +20,8 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import FrameType, ModuleType
+from typing import IO, Any
 
 from wend._engine.base import config
 from wend._engine.core import _hot
@@ -51,7 +52,7 @@ class Journal:
 
     # -- writing
 
-    def write(self, **event: Any) -> None:
+    def write(self, **event: object) -> None:
         """Write an event."""
         self.file.write(json.dumps({"step": self.step, **event}) + "\n")
 
@@ -107,12 +108,12 @@ class Journal:
 
     def user_line(self) -> str:
         """File and line of the innermost frame that is the user's."""
-        frame: Any = self.user_frame()
+        frame: FrameType | None = self.user_frame()
         return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "an unknown place"
 
     def user_frame(self) -> Any:
         """The innermost frame that is neither Wend's nor PyTorch's nor the library's."""
-        frame: Any = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         library = os.path.dirname(os.__file__)
         while frame is not None:
             name = frame.f_code.co_filename
@@ -163,7 +164,7 @@ class Journal:
         real = self.torch.Tensor.backward
 
         @functools.wraps(real)
-        def backward(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        def backward(tensor: Any, *args: object, **kwargs: object) -> Any:
             self.backward_line = self.user_line()
             if tensor.numel() == 1:
                 self.keep("loss", "the loss", tensor, self.backward_line)
@@ -177,7 +178,7 @@ class Journal:
         watched: set[type] = set()
 
         @functools.wraps(real)
-        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        def init(optimizer: Any, *args: object, **kwargs: object) -> None:
             cls: Any = next(c for c in type(optimizer).__mro__ if "step" in vars(c))
             if cls not in watched:
                 watched.add(cls)
@@ -188,7 +189,7 @@ class Journal:
 
     def _watched_step(self, real: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(real)
-        def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        def step(optimizer: Any, *args: object, **kwargs: object) -> Any:
             if self.busy:  # an optimizer that calls the step of another
                 return real(optimizer, *args, **kwargs)
             self.busy = True
@@ -230,7 +231,7 @@ class Journal:
 class Kept:
     """A value of Wend's as first shown by a handle."""
 
-    def __init__(self, tensor: Any, value: Any) -> None:
+    def __init__(self, tensor: Any, value: object) -> None:
         self.value = value
         self.dtype, self.shape = tensor.dtype, tuple(tensor.shape)
 
@@ -238,7 +239,7 @@ class Kept:
 class Tee:
     """Standard output that also writes lines down."""
 
-    def __init__(self, out: Any, journal: Journal) -> None:
+    def __init__(self, out: IO[str], journal: Journal) -> None:
         self.out, self.journal = out, journal
 
     def write(self, text: str) -> int:
@@ -254,7 +255,7 @@ class Tee:
         return getattr(self.out, name)
 
 
-def seed(torch: Any) -> None:
+def seed(torch: ModuleType) -> None:
     """Begin alike in each run, should the script not do so itself."""
     random.seed(SEED)
     torch.manual_seed(SEED)

@@ -140,7 +140,7 @@ def _native_names() -> set[str]:
     return fields | {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
 
 
-def _python_function(name: str, function: Any, owner: str = "self") -> Iterator[str]:
+def _python_function(name: str, function: Callable[..., Any], owner: str = "self") -> Iterator[str]:
     """A method written in Python, with the annotations that the stub can express."""
     parts = []
     starred = False
@@ -162,7 +162,7 @@ def _python_function(name: str, function: Any, owner: str = "self") -> Iterator[
     yield f'    """{line}"""' if line else "    ..."
 
 
-def _returned(function: Any) -> str:
+def _returned(function: object) -> str:
     return _annotation(getattr(function, "__annotations__", {}).get("return", "Any"))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from wend._engine.core.provenance import user_level
 from wend._frontend.autograd.grad_modes import no_grad
 from wend.distributed._engine import Channel
 from wend.distributed._group import ProcessGroup, resolve
-from wend.distributed._reduction import Line, RedOpType, ReduceOp, Reduction, reduction_of
+from wend.distributed._reduction import AnyOp, Line, RedOpType, ReduceOp, Reduction, reduction_of
 from wend.distributed._wire._arrays import (
     blank,
     check_list,
@@ -61,7 +62,7 @@ class _Gathered(threading.local):
 GATHERED = _Gathered()
 
 
-def member(name: str, group: Any) -> ProcessGroup | None:
+def member(name: str, group: ProcessGroup | None) -> ProcessGroup | None:
     """The group, or None with a warning where this process is no member."""
     process_group = resolve(group)
     if process_group.own < 0:
@@ -103,7 +104,7 @@ def perform(
     call: Call,
     finish: Callable[[Any], None] | None,
     async_op: bool,
-    result: Any,
+    result: object,
     sent: tuple[Array | None, int] | None = None,
 ) -> Work | None:
     """Have the group's channel do a collective; the work if it is asynchronous.
@@ -124,7 +125,7 @@ def perform(
     return work if async_op else None
 
 
-def alone(async_op: bool, result: Any, *pairs: tuple[Tensor, Tensor]) -> Work | None:
+def alone(async_op: bool, result: object, *pairs: tuple[Tensor, Tensor]) -> Work | None:
     """The work of a lone rank, which copies each pair's second tensor to the first."""
     with no_grad():
         for to, source in pairs:
@@ -161,7 +162,10 @@ def times_factor(tensor: Tensor, rule: Reduction) -> None:
 
 
 def all_reduce(
-    tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    tensor: Tensor,
+    op: AnyOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """tensor = the reduction of all ranks' tensors, in all ranks.
 
@@ -193,7 +197,7 @@ def all_reduce(
 def broadcast(
     tensor: Tensor,
     src: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
@@ -225,7 +229,10 @@ def broadcast(
 
 
 def all_gather(
-    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
+    tensor_list: list[Tensor],
+    tensor: Tensor,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """tensor_list[rank] = the tensor of each rank, in all ranks.
 
@@ -282,7 +289,10 @@ def check_parts(
 
 
 def all_gather_into_tensor(
-    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+    output_tensor: Tensor,
+    input_tensor: Tensor,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """output_tensor = the tensors of all ranks, end to end or stacked.
 
@@ -319,7 +329,10 @@ def all_gather_into_tensor(
 
 
 def all_gather_single(
-    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+    output_tensor: Tensor,
+    input_tensor: Tensor,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """As `all_gather_into_tensor`."""
     return all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
@@ -328,8 +341,8 @@ def all_gather_single(
 def reduce_scatter(
     output: Tensor,
     input_list: list[Tensor],
-    op: Any = ReduceOp.SUM,
-    group: Any = None,
+    op: AnyOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
     """output = the reduction of all ranks' input_list[this rank].
@@ -353,7 +366,11 @@ def reduce_scatter(
 
 
 def reduce_scatter_tensor(
-    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor,
+    input: Tensor,
+    op: AnyOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """output = this rank's part of the reduction of all ranks' inputs.
 
@@ -381,19 +398,23 @@ def reduce_scatter_tensor(
 
 
 def reduce_scatter_single(
-    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor,
+    input: Tensor,
+    op: AnyOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """As `reduce_scatter_tensor`."""
     return reduce_scatter_tensor(output, input, op, group, async_op)
 
 
 def _scatter_reduction(
-    function: Any,
+    function: Callable[..., Any],
     signature: Signature,
     output: Tensor,
     inputs: list[Tensor],
     counts: list[int],
-    op: Any,
+    op: AnyOp,
     group: ProcessGroup,
     async_op: bool,
 ) -> Work | None:
@@ -419,8 +440,8 @@ def _scatter_reduction(
 def reduce(
     tensor: Tensor,
     dst: int | None = None,
-    op: Any = ReduceOp.SUM,
-    group: Any = None,
+    op: AnyOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
@@ -457,7 +478,7 @@ def gather(
     tensor: Tensor,
     gather_list: list[Tensor] | None = None,
     dst: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
@@ -499,7 +520,7 @@ def gather(
 def _at_root(
     name: str,
     group: ProcessGroup,
-    tensor: Any,
+    tensor: Tensor,
     ranks: tuple[int | None, int | None],
     listed: tuple[str, Any, str],
 ) -> tuple[int, list[Tensor]]:
@@ -537,7 +558,7 @@ def scatter(
     tensor: Tensor,
     scatter_list: list[Tensor] | None = None,
     src: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
@@ -572,7 +593,7 @@ def scatter(
 def all_to_all(
     output_tensor_list: list[Tensor],
     input_tensor_list: list[Tensor],
-    group: Any = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
     """output_tensor_list[i] = input_tensor_list[this rank] of rank i.
@@ -609,7 +630,7 @@ def all_to_all_single(
     input: Tensor,
     output_split_sizes: list[int] | None = None,
     input_split_sizes: list[int] | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
     """The i-th part of `output` = this rank's part of the input of rank i; parts along dim 0.
@@ -671,7 +692,7 @@ def _exchange(
     group: ProcessGroup,
     finish: Callable[[Array], None],
     async_op: bool,
-    result: Any,
+    result: object,
 ) -> Work | None:
     """Parts from all to all. The sizes sent and expected are compared first."""
     line = group.line()
@@ -705,7 +726,10 @@ def compare_sizes(
 
 
 def barrier(
-    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    device_ids: Sequence[int] | None = None,
+    timeout: timedelta | float | None = None,
 ) -> Work | None:
     """Return when all ranks of the group have called.
 
@@ -721,14 +745,21 @@ def barrier(
 
 
 def _all_gather_base(
-    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+    output_tensor: Tensor,
+    input_tensor: Tensor,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """As `all_gather_into_tensor`."""
     return all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
 
 
 def _reduce_scatter_base(
-    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor,
+    input: Tensor,
+    op: AnyOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """As `reduce_scatter_tensor`."""
     return reduce_scatter_tensor(output, input, op, group, async_op)

@@ -145,7 +145,7 @@ class Channel:
         call: Callable[[Any], Any],
         finish: Callable[[Any], Any] | None = None,
         background: bool = False,
-        result: Any = None,
+        result: object = None,
         little: tuple[Array | None] | None = None,
     ) -> Work:
         """Have a collective done; returns when done, or at once with `background`.

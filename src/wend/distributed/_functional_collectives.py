@@ -38,7 +38,7 @@ __all__ = [
 _OPS = {kind.name.lower(): kind for kind in RedOpType}
 
 
-def _group_of(argument: Any) -> ProcessGroup:
+def _group_of(argument: object) -> ProcessGroup:
     """The group that is given as a group, its name, a list of ranks, a mesh, or (mesh, dim)."""
     if isinstance(argument, str):
         for group in state.groups:
@@ -70,12 +70,12 @@ def wait_tensor(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
+def broadcast(self: Tensor, src: int, group: object, tag: str = "") -> Tensor:
     """The tensor of rank `src` of the world."""
     return functional.broadcast(self, src, _group_of(group))
 
 
-def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:
+def all_reduce(self: Tensor, reduceOp: str, group: object, tag: str = "") -> Tensor:
     """The reduction of all ranks' tensors; reduceOp: 'sum', 'avg', 'max' and so on."""
     op, process_group = _op_of("all_reduce", reduceOp), _group_of(group)
     if op in (RedOpType.SUM, RedOpType.AVG):
@@ -85,14 +85,14 @@ def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor
     return output
 
 
-def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
+def all_gather_tensor(self: Tensor, gather_dim: int, group: object, tag: str = "") -> Tensor:
     """The tensors of all ranks, joined along a dim."""
     parts = functional.all_gather(self.contiguous(), _group_of(group))
     return ops.cat(list(parts), gather_dim)  # type: ignore[no-any-return]
 
 
 def reduce_scatter_tensor(
-    self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = ""
+    self: Tensor, reduceOp: str, scatter_dim: int, group: object, tag: str = ""
 ) -> Tensor:
     """This rank's part along a dim of the reduction of all ranks' tensors.
 
@@ -117,7 +117,7 @@ def all_to_all_single(
     self: Tensor,
     output_split_sizes: list[int] | None,
     input_split_sizes: list[int] | None,
-    group: Any,
+    group: object,
     tag: str = "",
 ) -> Tensor:
     """The parts along dim 0 that all ranks have for this rank."""
@@ -130,7 +130,7 @@ def all_to_all_single(
     )
 
 
-def permute_tensor(self: Tensor, src_dst: list[int], group: Any, tag: str = "") -> Tensor:
+def permute_tensor(self: Tensor, src_dst: list[int], group: object, tag: str = "") -> Tensor:
     """The tensor of the rank that sends to this rank; rank i of the group sends to src_dst[i]."""
     process_group = _group_of(group)
     if sorted(src_dst) != list(range(process_group.size())):
@@ -142,19 +142,21 @@ def permute_tensor(self: Tensor, src_dst: list[int], group: Any, tag: str = "") 
 
 
 def all_reduce_coalesced(
-    self: list[Tensor], reduceOp: str, group: Any, tag: str = ""
+    self: list[Tensor], reduceOp: str, group: object, tag: str = ""
 ) -> list[Tensor]:
     """`all_reduce` of each tensor."""
     return [all_reduce(x, reduceOp, group) for x in self]
 
 
-def all_gather_into_tensor_coalesced(self: list[Tensor], group: Any, tag: str = "") -> list[Tensor]:
+def all_gather_into_tensor_coalesced(
+    self: list[Tensor], group: object, tag: str = ""
+) -> list[Tensor]:
     """`all_gather_tensor` of each tensor, along dim 0."""
     return [all_gather_tensor(x, 0, group) for x in self]
 
 
 def reduce_scatter_tensor_coalesced(
-    inputs: list[Tensor], reduceOp: str, scatter_dim: list[int], group: Any, tag: str = ""
+    inputs: list[Tensor], reduceOp: str, scatter_dim: list[int], group: object, tag: str = ""
 ) -> list[Tensor]:
     """`reduce_scatter_tensor` of each tensor, along a dim for each."""
     return [
@@ -166,7 +168,7 @@ def reduce_scatter_tensor_coalesced(
 def all_gather_tensor_inplace(
     output_tensor: Tensor,
     input_tensor: Tensor,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
     tag: str = "",
     gather_dim: int = 0,
@@ -176,7 +178,7 @@ def all_gather_tensor_inplace(
 
 
 def all_reduce_inplace(
-    tensor: Tensor, op: str = "sum", group: Any = None, async_op: bool = False, tag: str = ""
+    tensor: Tensor, op: str = "sum", group: object = None, async_op: bool = False, tag: str = ""
 ) -> Tensor:
     """`all_reduce`, written into the tensor."""
     return tensor.copy_(all_reduce(tensor, op, group))
@@ -186,7 +188,7 @@ def reduce_scatter_tensor_inplace(
     output: Tensor,
     input: Tensor,
     op: str = "sum",
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
     scatter_dim: int = 0,
     tag: str = "",
@@ -211,7 +213,7 @@ def all_to_all_inplace(
 def all_gather_inplace(
     tensor_list: list[Tensor],
     tensor: Tensor,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
     tag: str = "",
 ) -> list[Tensor]:
@@ -225,7 +227,7 @@ def batch_p2p_ops_inplace(
     peer_list: list[int],
     tag_list: list[int],
     tensors: list[Tensor],
-    group_name: Any,
+    group_name: object,
 ) -> list[Tensor]:
     """Several messages at once, 'isend' or 'irecv' each; returns the tensors when all have come."""
     process_group = _group_of(group_name)

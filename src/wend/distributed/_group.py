@@ -40,7 +40,7 @@ class Backend(str):
 
     @classmethod
     def register_backend(
-        cls, name: Any, func: Any, extended_api: Any = False, devices: Any = None
+        cls, name: object, func: object, extended_api: object = False, devices: object = None
     ) -> None:
         """Raises ArgumentError (a ValueError): MPI or sockets carry the data."""
         raise ArgumentError(
@@ -211,7 +211,7 @@ class GroupMember(metaclass=_WorldMeta):
     NON_GROUP_MEMBER = NonMember()
 
 
-def resolve(argument: Any) -> ProcessGroup:
+def resolve(argument: object) -> ProcessGroup:
     """The group that an argument names; None names the default group.
 
     Raises NoProcessGroup (a ValueError) before `init_process_group`, ArgumentTypeError for

@@ -23,7 +23,7 @@ MOST = 32765
 def isend(
     tensor: Tensor,
     dst: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
@@ -58,7 +58,7 @@ def _known_outside(tensor: Tensor) -> bool:
 def irecv(
     tensor: Tensor,
     src: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
@@ -86,7 +86,7 @@ def irecv(
 def send(
     tensor: Tensor,
     dst: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
@@ -102,7 +102,7 @@ def send(
 def recv(
     tensor: Tensor,
     src: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     tag: int = 0,
     group_src: int | None = None,
 ) -> int:
@@ -161,7 +161,7 @@ class P2POp:
         op: Callable[..., Any],
         tensor: Tensor,
         peer: int | None = None,
-        group: Any = None,
+        group: ProcessGroup | None = None,
         tag: int = 0,
         group_peer: int | None = None,
     ) -> None:

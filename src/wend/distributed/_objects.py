@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base import dtypes
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.base.shapes import Size
@@ -52,7 +53,7 @@ def allow_pickle(flag: bool = True) -> None:
     _allowed[0] = bool(flag)
 
 
-def encode(name: str, obj: Any) -> bytes:
+def encode(name: str, obj: object) -> bytes:
     """The bytes of an object.
 
     Numbers, words, bytes, lists, tuples, dicts, sets, tensors, arrays, sizes and dtypes are told as
@@ -123,7 +124,7 @@ def _tensor(header: dict[str, Any], data: bytes) -> Tensor:
     return _hot.wrap(_hot.held(type_, array))
 
 
-def _back(name: str, value: Any) -> Any:
+def _back(name: str, value: object) -> Any:
     """An object from JSON's terms."""
     if isinstance(value, list):
         return [_back(name, x) for x in value]
@@ -171,7 +172,9 @@ def _exchange(group: ProcessGroup, name: str, message: bytes) -> list[bytes]:
     return messages
 
 
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+def all_gather_object(
+    object_list: list[Any], obj: object, group: ProcessGroup | None = None
+) -> None:
     """object_list[rank] = the object of each rank, in all ranks.
 
     Raises ArgumentTypeError (a TypeError) for objects that JSON does not tell, see `allow_pickle`;
@@ -193,10 +196,10 @@ def _check_length(name: str, objects: list[Any], size: int) -> None:
 
 
 def gather_object(
-    obj: Any,
+    obj: object,
     object_gather_list: list[Any] | None = None,
     dst: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     group_dst: int | None = None,
 ) -> None:
     """object_gather_list[rank] = the object of each rank, in rank `dst` alone. See above."""
@@ -225,8 +228,8 @@ def gather_object(
 def broadcast_object_list(
     object_list: list[Any],
     src: int | None = None,
-    group: Any = None,
-    device: Any = None,
+    group: ProcessGroup | None = None,
+    device: DeviceLike = None,
     group_src: int | None = None,
 ) -> None:
     """object_list = the list of rank `src`. Raises as `all_gather_object`."""
@@ -248,7 +251,7 @@ def scatter_object_list(
     scatter_object_output_list: list[Any],
     scatter_object_input_list: list[Any] | None = None,
     src: int | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
     group_src: int | None = None,
 ) -> None:
     """scatter_object_output_list[0] = scatter_object_input_list[this rank] of rank `src`."""
@@ -272,8 +275,8 @@ def scatter_object_list(
 def send_object_list(
     object_list: list[Any],
     dst: int | None = None,
-    group: Any = None,
-    device: Any = None,
+    group: ProcessGroup | None = None,
+    device: DeviceLike = None,
     group_dst: int | None = None,
     use_batch: bool = False,
 ) -> None:
@@ -287,8 +290,8 @@ def send_object_list(
 def recv_object_list(
     object_list: list[Any],
     src: int | None = None,
-    group: Any = None,
-    device: Any = None,
+    group: ProcessGroup | None = None,
+    device: DeviceLike = None,
     group_src: int | None = None,
     use_batch: bool = False,
 ) -> int:

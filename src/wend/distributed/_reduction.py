@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,10 @@ class RedOpType(enum.Enum):
         return f"RedOpType.{self.name}"
 
 
+#: Reductions as callers name them.
+AnyOp: TypeAlias = "ReduceOp | RedOpType"
+
+
 class ReduceOp:
     """A reduction over ranks: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR or PREMUL_SUM.
 
@@ -47,7 +51,7 @@ class ReduceOp:
     BAND, BOR, BXOR = RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR
     PREMUL_SUM = RedOpType.PREMUL_SUM
 
-    def __init__(self, op: Any = RedOpType.SUM, factor: Any = None) -> None:
+    def __init__(self, op: object = RedOpType.SUM, factor: Any = None) -> None:
         self.op, self.factor = op, factor
 
     def __eq__(self, other: object) -> bool:
@@ -197,7 +201,7 @@ class Reduction(NamedTuple):
         return out.view(np.uint8) if self.boolean else out
 
 
-def fold(rows: Sequence[Array], out: Array, function: Any) -> None:
+def fold(rows: Sequence[Array], out: Array, function: Callable[..., Any]) -> None:
     """out = the reduction of arrays by a function of `FUNCTIONS`, in their order.
 
     Sums overflow in silence, as those of MPI do. out: none of the arrays
@@ -209,7 +213,7 @@ def fold(rows: Sequence[Array], out: Array, function: Any) -> None:
         _fold_rows(rows, out, function)
 
 
-def _fold_rows(rows: Sequence[Array], out: Array, function: Any) -> None:
+def _fold_rows(rows: Sequence[Array], out: Array, function: Callable[..., Any]) -> None:
     if len(rows) == 1:
         out[...] = rows[0]
         return

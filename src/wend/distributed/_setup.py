@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend._engine.core.provenance import user_level
 from wend.distributed._engine import Channel
@@ -21,6 +22,7 @@ from wend.distributed._group import (
     state,
 )
 from wend.distributed._rendezvous import Place, asked_for, local_rank
+from wend.distributed._stores.tables import Store
 from wend.distributed._wire._faults import NoProcessGroup
 from wend.distributed.launcher import _watchdog
 
@@ -104,7 +106,7 @@ def is_backend_available(backend: str) -> bool:
     return ask is not None and ask()
 
 
-def get_default_backend_for_device(device: Any) -> str:
+def get_default_backend_for_device(device: DeviceLike) -> str:
     """The name for tensors on a device: 'mpi', which processes without MPI accept, too."""
     return Backend.MPI
 
@@ -164,7 +166,7 @@ def _carrier(place: Place, init_method: str | None) -> str:
 
 
 def _connect(
-    place: Place, init_method: str | None, store: Any, timeout: timedelta
+    place: Place, init_method: str | None, store: Store, timeout: timedelta
 ) -> tuple[int, int]:
     """Begin the world; returns this process's rank and the number of ranks."""
     if place.size == 1 or (place.size is None and not place.by_mpi):
@@ -191,7 +193,7 @@ def _connect(
 
 
 def _connect_by_sockets(
-    place: Place, init_method: str | None, store: Any, timeout: timedelta
+    place: Place, init_method: str | None, store: Store, timeout: timedelta
 ) -> tuple[int, int]:
     """Begin a world of processes that meet by an address, a store, or the launcher."""
     from wend.distributed._sockets import meeting
@@ -230,8 +232,8 @@ def init_process_group(
     rank: int = -1,
     store: Any = None,
     group_name: str = "",
-    pg_options: Any = None,
-    device_id: Any = None,
+    pg_options: object = None,
+    device_id: object = None,
     _ranks: list[int] | None = None,
 ) -> None:
     """Begin the default process group, of all processes of this run.

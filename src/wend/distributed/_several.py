@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._engine.core._hot import Tensor
 from wend.distributed import _collectives
 from wend.distributed._collectives import all_gather, all_reduce, alone, barrier, member
-from wend.distributed._group import resolve
-from wend.distributed._reduction import ReduceOp
+from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._reduction import AnyOp, ReduceOp
 from wend.distributed._wire._arrays import check_list
 from wend.distributed._wire._faults import DistBackendError
 from wend.distributed._work import Work, seconds_of
@@ -37,11 +38,11 @@ _HERE, _GO_ON = 32766, 32767
 class Together(Work):
     """Several works as a single work."""
 
-    def __init__(self, works: list[Work], result: Any) -> None:
+    def __init__(self, works: list[Work], result: object) -> None:
         self.works, self.outcome = works, result
         self._group_future: Any = None
 
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Return True when all results are there."""
         answers = [work.wait(timeout) for work in self.works]
         return all(answers)
@@ -71,7 +72,10 @@ class Together(Work):
 
 
 def all_reduce_coalesced(
-    tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    tensors: list[Tensor],
+    op: AnyOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """Each tensor = the reduction of all ranks' tensors at that place. See `all_reduce`."""
     process_group = member("all_reduce_coalesced", group)
@@ -85,7 +89,7 @@ def all_reduce_coalesced(
 def all_gather_coalesced(
     output_tensor_lists: list[list[Tensor]],
     input_tensor_list: list[Tensor],
-    group: Any = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
     """output_tensor_lists[rank] = the list of tensors of each rank. See `all_gather`.
@@ -105,7 +109,7 @@ def all_gather_coalesced(
     return _at_once([w for w in works if w is not None], output_tensor_lists, async_op)
 
 
-def _at_once(works: list[Work], result: Any, async_op: bool) -> Work | None:
+def _at_once(works: list[Work], result: object, async_op: bool) -> Work | None:
     work = Together(works, result)
     if async_op:
         return work
@@ -132,7 +136,7 @@ class CoalescingManager:
 
 @contextmanager
 def coalescing(
-    group: Any = None, device: Any = None, async_ops: bool = False
+    group: ProcessGroup | None = None, device: DeviceLike = None, async_ops: bool = False
 ) -> Iterator[CoalescingManager]:
     """A block whose collectives run in the background, in order; the end of the block waits.
 
@@ -150,7 +154,11 @@ def coalescing(
         manager.wait()
 
 
-def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+def monitored_barrier(
+    group: ProcessGroup | None = None,
+    timeout: timedelta | float | None = None,
+    wait_all_ranks: bool = False,
+) -> None:
     """Return when all ranks have called; else the first rank tells which ranks are missing.
 
     timeout: a timedelta; that of the group by default

@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from wend._engine.base.errors import ArgumentError
 from wend.distributed._engine import Channel
@@ -38,10 +37,10 @@ def new_group(
     ranks: Sequence[int] | None = None,
     timeout: timedelta | None = None,
     backend: str | None = None,
-    pg_options: Any = None,
+    pg_options: object = None,
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
-    device_id: Any = None,
+    device_id: object = None,
     sort_ranks: bool = True,
 ) -> ProcessGroup:
     """A group of some ranks of the world; all ranks of the world call, in the same order.
@@ -101,7 +100,7 @@ def new_subgroups(
     group: ProcessGroup | None = None,
     timeout: timedelta | None = None,
     backend: str | None = None,
-    pg_options: Any = None,
+    pg_options: object = None,
     group_desc: str | None = None,
 ) -> tuple[ProcessGroup, list[ProcessGroup]]:
     """The world (or a group) in groups of equal size; returns (this rank's group, all groups).
@@ -137,7 +136,7 @@ def new_subgroups_by_enumeration(
     ranks_per_subgroup_list: Sequence[Sequence[int]],
     timeout: timedelta | None = None,
     backend: str | None = None,
-    pg_options: Any = None,
+    pg_options: object = None,
     group_desc: str | None = None,
 ) -> tuple[ProcessGroup | None, list[ProcessGroup]]:
     """A group for each list of ranks; returns (this rank's group or None, all groups).
@@ -169,7 +168,7 @@ def split_group(
     parent_pg: ProcessGroup | None = None,
     split_ranks: Sequence[Sequence[int]] | None = None,
     timeout: timedelta | None = None,
-    pg_options: Any = None,
+    pg_options: object = None,
     group_desc: str | None = None,
     backend: str | None = None,
 ) -> ProcessGroup | None:
@@ -200,7 +199,7 @@ def shrink_group(
     ranks_to_exclude: Sequence[int],
     group: ProcessGroup | None = None,
     shrink_flags: int = 0,
-    pg_options: Any = None,
+    pg_options: object = None,
 ) -> ProcessGroup:
     """A group of a group's ranks without some; the ranks that stay call, and the group goes on.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Done", "Work", "seconds_of"]
 
 
-def seconds_of(timeout: Any) -> float | None:
+def seconds_of(timeout: timedelta | float | None) -> float | None:
     """Seconds of a timedelta or a number; None and PyTorch's 0 for no limit."""
     if timeout is None:
         return None
@@ -61,7 +61,7 @@ class Work:
         call: Callable[..., Any] | None,
         finish: Callable[[Any], Any] | None,
         site: tuple[Any, int],
-        result: Any,
+        result: object,
     ) -> None:
         self.channel, self.signature = channel, signature
         self.call, self.finish, self.site = call, finish, site
@@ -73,7 +73,7 @@ class Work:
         """The call: name(types and sizes)."""
         return title_of(self.signature)
 
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Return True when the results are there.
 
         timeout: a timedelta
@@ -221,7 +221,7 @@ class Work:
 class Done(Work):
     """A work that is done: that of a lone rank."""
 
-    def __init__(self, result: Any) -> None:
+    def __init__(self, result: object) -> None:
         self.outcome, self.finish = result, None
         self.done = True
         self._writing = threading.RLock()
@@ -231,7 +231,7 @@ class Done(Work):
         return 0
 
 
-def as_list(tensors: Any) -> list[Any]:
+def as_list(tensors: object) -> list[Any]:
     """A tensor in a list; a list of tensors as such."""
     if tensors is None:
         return []

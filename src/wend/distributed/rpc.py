@@ -14,7 +14,7 @@ def is_available() -> bool:
     return False
 
 
-def _refuse(*args: Any, **kwargs: Any) -> Any:
+def _refuse(*args: object, **kwargs: object) -> Any:
     """Raises NotImplementedInWend: calls to remote processes are not available."""
     raise NotImplementedInWend(
         "torch.distributed.rpc: calls to remote processes are not available; exchange tensors by "

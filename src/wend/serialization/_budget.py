@@ -50,7 +50,7 @@ class Budget:
                 "it looks made to exhaust memory"
             )
 
-    def weigh(self, value: Any, depth: int) -> None:
+    def weigh(self, value: object, depth: int) -> None:
         """Charge the copies of a function that takes `value` apart, `depth` containers deep."""
         if isinstance(value, (str, bytes, bytearray)):
             self.charge(PER_COPIED * len(value))
@@ -89,7 +89,7 @@ class Budget:
                 same = hashes[place] = hashes.get(place, 0) + 1
                 self.charge(PER_ENTRY + PER_PART * same)
 
-    def _check_parts(self, key: Any) -> None:
+    def _check_parts(self, key: object) -> None:
         """Charge the parts that hashing and comparing a key visits.
 
         Tuples keep no hash: (a, a) where a is (b, b), sixty times over, has 2**60 parts. A
@@ -119,7 +119,7 @@ class Budget:
         )
 
 
-def check_nesting(root: Any) -> None:
+def check_nesting(root: object) -> None:
     """Raises CheckpointError if lists, tuples or dicts nest deeper than MAX_NESTING.
 
     A cycle counts once: a container seen before is not entered again.
@@ -138,7 +138,7 @@ def check_nesting(root: Any) -> None:
     raise CheckpointError(f"load: containers nest more than {MAX_NESTING} deep")
 
 
-def _inside(container: Any) -> list[Any]:
+def _inside(container: object) -> list[Any]:
     if isinstance(container, dict):
         items = [*container.keys(), *container.values()]
     elif isinstance(container, (list, tuple, set, frozenset)):

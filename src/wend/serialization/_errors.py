@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pickle import UnpicklingError
-from typing import Any
 
 from wend._engine.base.errors import FormatError
 
@@ -21,7 +20,7 @@ class UnsafeName(CheckpointError):
     """A checkpoint asks for a class or function that a default load does not hand out."""
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A value from a file in a message: numbers, texts and a few ints; of all else the type.
 
     Never the whole: a tuple's text can be exponentially longer than the file, a number's too.

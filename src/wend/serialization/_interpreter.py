@@ -72,10 +72,10 @@ class Interpreter:
             check_nesting(result)
         return result
 
-    def push(self, value: Any) -> None:
+    def push(self, value: object) -> None:
         self.stack.append(value)
 
-    def push_container(self, value: Any, cost: int) -> None:
+    def push_container(self, value: object, cost: int) -> None:
         """Push a new list, dict, set or instance that costs about `cost` bytes."""
         self.containers += 1
         self.budget.charge(cost)
@@ -168,7 +168,7 @@ class Interpreter:
         for key, value in zip(keys, items[1::2], strict=True):
             target[key] = value
 
-    def _is_trusted(self, value: Any, base: type) -> bool:
+    def _is_trusted(self, value: object, base: type) -> bool:
         """Whether the value is a list, dict or set of a class that the user declared safe."""
         return isinstance(value, base) and self.names.is_user_class(type(value))
 
@@ -204,7 +204,7 @@ class Interpreter:
         keywords, arguments, cls = self.stack.pop(), self.stack.pop(), self.stack.pop()
         self._make(cls, arguments, keywords)
 
-    def _make(self, cls: Any, arguments: Any, keywords: Any) -> None:
+    def _make(self, cls: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self.budget.weigh((arguments, keywords), ARGUMENT_DEPTH)
         self.push_container(self.names.new(cls, arguments, keywords), 500)
 
@@ -228,7 +228,7 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}"
 
 
-def _nothing(machine: Interpreter, argument: Any) -> None:
+def _nothing(machine: Interpreter, argument: object) -> None:
     """PROTO, FRAME and STOP carry no data."""
 
 
@@ -282,13 +282,13 @@ for _opcode in OPCODES.values():
 class Placeholder:
     """Stands for the result of a named function; takes and forgets items."""
 
-    def append(self, item: Any) -> None:
+    def append(self, item: object) -> None:
         pass
 
-    def add(self, item: Any) -> None:
+    def add(self, item: object) -> None:
         pass
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         pass
 
 
@@ -303,20 +303,20 @@ class CollectNames(Names):
         self.found.append(full_name(module, name))
         return Placeholder()
 
-    def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return Placeholder()
 
-    def new(self, cls: Any, arguments: Any, keywords: Any) -> Any:
+    def new(self, cls: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         return Placeholder()
 
-    def build(self, instance: Any, state: Any) -> None:
+    def build(self, instance: object, state: object) -> None:
         pass
 
 
 class Scanner(Interpreter):
     """Runs a pickle with placeholders only."""
 
-    def _is_trusted(self, value: Any, base: type) -> bool:
+    def _is_trusted(self, value: object, base: type) -> bool:
         return type(value) is Placeholder
 
 

@@ -76,7 +76,7 @@ class _Pickles:
 class _Counting:
     """Reads for `genops`, and counts."""
 
-    def __init__(self, file: Any, pickles: _Pickles) -> None:
+    def __init__(self, file: IO[bytes], pickles: _Pickles) -> None:
         self.file, self.pickles = file, pickles
 
     def read(self, count: int) -> bytes:
@@ -105,7 +105,7 @@ class _Storages:
         self.allowance = Allowance(source.size)
         self.made: dict[str, tuple[np.ndarray[Any, Any], int, StoredData, int]] = {}
 
-    def __call__(self, identity: Any) -> TypedStorage:
+    def __call__(self, identity: object) -> TypedStorage:
         """identity: ('storage', kind, key, location, number of elements, None)."""
         if type(identity) is not tuple or len(identity) != 6 or identity[0] != "storage":
             raise CheckpointError("load: the pickle refers to something outside that is no storage")
@@ -125,7 +125,7 @@ class _Storages:
             self.made[key] = data, kind.itemsize, stored, kind.itemsize // (2 if half else 1)
         return TypedStorage(self.made[key][2], kind.dtype)
 
-    def fill(self, keys: Any, at: int, swapped: bool) -> None:
+    def fill(self, keys: object, at: int, swapped: bool) -> None:
         """Read the data of all keys, which begins at byte `at`."""
         if type(keys) is not list or set(self.made) - set(map(str, keys)):
             raise CheckpointError("load: the file does not hold all storages that it names")
@@ -166,7 +166,7 @@ def read_legacy(source: Source, map_location: MapLocation, run: Run) -> Any:
     """
     pickles = _Pickles(source)
 
-    def nothing(identity: Any) -> Any:
+    def nothing(identity: object) -> Any:
         raise CheckpointError("load: the head of the file refers to a storage")
 
     magic, version, facts = (run(pickles.next(), nothing) for _ in range(3))

@@ -30,9 +30,9 @@ __all__ = ["get_unsafe_globals_in_checkpoint", "load"]
 
 
 def load(
-    f: Any,
+    f: object,
     map_location: MapLocation = None,
-    pickle_module: Any = None,
+    pickle_module: object = None,
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
@@ -77,7 +77,7 @@ def load(
         return run(archive.read("data.pkl"), StorageLoader(archive, map_location, bool(mmap)))
 
 
-def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+def get_unsafe_globals_in_checkpoint(f: object) -> list[str]:
     """Full names in a checkpoint that a default `load` would refuse; nothing is executed."""
     with _opened(f) as file:
         if is_legacy(file):
@@ -111,7 +111,7 @@ def _opened(f: Any) -> Iterator[IO[bytes]]:
     yield f
 
 
-def _source(f: Any, file: IO[bytes], mmap: bool) -> Source:
+def _source(f: object, file: IO[bytes], mmap: bool) -> Source:
     """The archive's bytes, once the first bytes have shown an archive."""
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ArgumentError(f"load: mmap=True needs a path, not a {type(f).__name__}")

@@ -41,7 +41,7 @@ HANDLE_COST = 900
 MAX_BYTES = 2**62  # of a tensor, and of a stride: NumPy's and the core's are 64-bit numbers
 
 
-def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
+def rebuild_tensor(storage: object, offset: object, size: object, stride: object) -> Tensor:
     """The tensor of the given size and strides, in elements, that starts at `offset` in a storage.
 
     Raises CheckpointError if any element would lie outside.
@@ -101,11 +101,11 @@ def _check_view(count: int, itemsize: int, offset: Any, size: Any, stride: Any) 
 
 def rebuild_tensor_v2(
     storage: Any,
-    offset: Any,
-    size: Any,
-    stride: Any,
+    offset: object,
+    size: object,
+    stride: object,
     requires_grad: Any,
-    backward_hooks: Any,
+    backward_hooks: object,
     metadata: Any = None,
 ) -> Tensor:
     """`rebuild_tensor` with requires_grad and the flags of lazy conjugation and negation."""
@@ -114,14 +114,14 @@ def rebuild_tensor_v2(
 
 
 def rebuild_tensor_v3(
-    storage: Any,
-    offset: Any,
-    size: Any,
-    stride: Any,
-    requires_grad: Any,
-    backward_hooks: Any,
-    dtype: Any,
-    metadata: Any = None,
+    storage: object,
+    offset: object,
+    size: object,
+    stride: object,
+    requires_grad: object,
+    backward_hooks: object,
+    dtype: object,
+    metadata: object = None,
 ) -> Tensor:
     """`rebuild_tensor_v2` of an untyped storage, with the element type given beside the storage."""
     if type(storage) is not TypedStorage or type(dtype) is not DType:
@@ -130,7 +130,9 @@ def rebuild_tensor_v3(
     return _finished(tensor, storage.stored.allowance, requires_grad, metadata)
 
 
-def _finished(tensor: Tensor, allowance: Allowance, requires_grad: Any, metadata: Any) -> Tensor:
+def _finished(
+    tensor: Tensor, allowance: Allowance, requires_grad: object, metadata: object
+) -> Tensor:
     if metadata is not None and not isinstance(metadata, dict):
         raise CheckpointError("load: a tensor's metadata is no dict")
     for flag, on in (metadata or {}).items():
@@ -146,7 +148,7 @@ def _finished(tensor: Tensor, allowance: Allowance, requires_grad: Any, metadata
     return tensor
 
 
-def rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+def rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: object) -> Tensor:
     """A tensor on the device meta, which the file has no data of."""
     if type(dtype) is not DType:
         raise CheckpointError("load: the file makes a tensor without data, of no dtype")
@@ -155,7 +157,7 @@ def rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tens
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
-def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Parameter:
+def rebuild_parameter(data: object, requires_grad: object, backward_hooks: object) -> Parameter:
     """The parameter that views `data`."""
     if not isinstance(data, Tensor):
         raise CheckpointError(f"load: the file makes a Parameter of a {type(data).__name__}")
@@ -163,7 +165,7 @@ def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Par
 
 
 def rebuild_parameter_with_state(
-    data: Any, requires_grad: Any, backward_hooks: Any, state: Any
+    data: object, requires_grad: object, backward_hooks: object, state: object
 ) -> Parameter:
     """`rebuild_parameter` with attributes of the user."""
     parameter = rebuild_parameter(data, requires_grad, backward_hooks)
@@ -180,7 +182,7 @@ def _set_attributes(tensor: Tensor, state: Any) -> None:
         tensor.__dict__.update(state)
 
 
-def rebuild_from_type(function: Any, cls: Any, arguments: Any, state: Any) -> Tensor:
+def rebuild_from_type(function: object, cls: object, arguments: object, state: object) -> Tensor:
     """function(*arguments), a tensor of class `cls` with further attributes."""
     make = next((make for make in REBUILD.values() if make is function), None)
     if make is None or type(arguments) is not tuple:
@@ -208,7 +210,7 @@ REBUILD: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def rebuild_sparse(*arguments: Any) -> Tensor:
+def rebuild_sparse(*arguments: object) -> Tensor:
     """The sparse tensor of a layout and (indices, values, size, coalesced), or as compressed."""
     kind, parts = arguments if len(arguments) == 2 else (None, ())
     if type(kind) is not layout or type(parts) is not tuple or not 3 <= len(parts) <= 4:
@@ -229,7 +231,7 @@ def rebuild_sparse(*arguments: Any) -> Tensor:
         raise CheckpointError(f"load: a sparse tensor's parts do not fit: {error}") from error
 
 
-def _layout(name: Any) -> Any:
+def _layout(name: object) -> Any:
     layout = LAYOUTS.get(name) if type(name) is str else None
     if layout is None:
         raise CheckpointError(f"load: {short(name)} is no layout")
@@ -243,25 +245,25 @@ LAYOUTS = {
 
 
 def _lacking(what: str) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> Any:
         raise CheckpointError(f"load: the file holds a {what} tensor, which Wend does not have")
 
     return call
 
 
-def _ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
+def _ordered_dict(items: Iterable[Any] = ()) -> OrderedDict[Any, Any]:
     return OrderedDict(_dict_of(items))
 
 
-def _counter(items: Any = ()) -> Counter[Any]:
+def _counter(items: Iterable[Any] = ()) -> Counter[Any]:
     return Counter(_dict_of(items))
 
 
-def _dict_of(items: Any) -> dict[Any, Any]:
+def _dict_of(items: Iterable[Any]) -> dict[Any, Any]:
     return items if isinstance(items, dict) else {key: value for key, value in _pairs(items)}  # noqa: C416 (pairs may be lists)
 
 
-def _pairs(items: Any) -> Any:
+def _pairs(items: object) -> Any:
     if not isinstance(items, (list, tuple)) or not all(
         isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in items
     ):
@@ -269,25 +271,25 @@ def _pairs(items: Any) -> Any:
     return items
 
 
-def _keys_of_dict(items: Any = ()) -> Iterable[Any]:
+def _keys_of_dict(items: Iterable[Any] = ()) -> Iterable[Any]:
     return items.keys() if isinstance(items, dict) else [pair[0] for pair in _pairs(items)]
 
 
-def _items_of_set(items: Any = ()) -> list[Any] | tuple[Any, ...]:
+def _items_of_set(items: Iterable[Any] = ()) -> list[Any] | tuple[Any, ...]:
     if not isinstance(items, (list, tuple)):
         raise CheckpointError("load: a set is made of something else than a list")
     return items
 
 
-def _set(items: Any = ()) -> set[Any]:
+def _set(items: Iterable[Any] = ()) -> set[Any]:
     return set(_items_of_set(items))
 
 
-def _frozenset(items: Any = ()) -> frozenset[Any]:
+def _frozenset(items: Iterable[Any] = ()) -> frozenset[Any]:
     return frozenset(_items_of_set(items))
 
 
-def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+def _encode(text: object, encoding: object = "latin1") -> bytes:
     # How pickles of protocol 2 write bytes.
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise CheckpointError("load: bytes are written in a way that pickle does not write them")
@@ -299,7 +301,7 @@ def _no_bytes() -> bytes:
     return b""
 
 
-def _bytearray(data: Any = b"", encoding: Any = None) -> bytearray:
+def _bytearray(data: object = b"", encoding: object = None) -> bytearray:
     if encoding is not None:
         data = _encode(data, encoding)
     if type(data) is not bytes:
@@ -308,25 +310,25 @@ def _bytearray(data: Any = b"", encoding: Any = None) -> bytearray:
     return bytearray(data)
 
 
-def _complex(real: Any, imag: Any) -> complex:
+def _complex(real: object, imag: object) -> complex:
     if type(real) is not float or type(imag) is not float:
         raise CheckpointError("load: a complex number is made of something else than two floats")
     return complex(real, imag)
 
 
-def _size(items: Any = ()) -> Size:
+def _size(items: object = ()) -> Size:
     if not isinstance(items, (tuple, list)) or not all(type(n) is int for n in items):
         raise CheckpointError("load: a Size is made of something else than ints")
     return Size(items)
 
 
-def _device(kind: Any, index: Any = None) -> device:
+def _device(kind: object, index: object = None) -> device:
     if type(kind) is not str or len(kind) > 40 or not (index is None or type(index) is int):
         raise CheckpointError("load: a device is named by something else than a short str")
     return device(kind, index)
 
 
-def _set_ordered_dict_attributes(instance: Any, state: Any) -> None:
+def _set_ordered_dict_attributes(instance: object, state: object) -> None:
     # `state_dict()` keeps `_metadata` as an attribute.
     if type(state) is not dict or not all(type(name) is str for name in state):
         raise CheckpointError("load: the attributes of an OrderedDict are no dict")

@@ -82,7 +82,7 @@ class Names:
             )
         return meaning.value
 
-    def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """function(*arguments), for a function on the list. Raises CheckpointError."""
         meaning = self._by_id.get(id(function))
         if meaning is None or meaning.call is None:
@@ -91,17 +91,17 @@ class Names:
             )
         return meaning.call(*arguments)
 
-    def cost(self, function: Any) -> int:
+    def cost(self, function: Callable[..., Any]) -> int:
         """Bytes that a call may take besides its arguments."""
         meaning = self._by_id.get(id(function))
         return 0 if meaning is None else meaning.cost
 
-    def keys(self, function: Any, arguments: tuple[Any, ...]) -> Iterable[Any]:
+    def keys(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Iterable[Any]:
         """The keys that a call will use. Raises CheckpointError, TypeError for wrong arguments."""
         meaning = self._by_id.get(id(function))
         return () if meaning is None or meaning.keys is None else meaning.keys(*arguments)
 
-    def new(self, cls: Any, arguments: Any, keywords: Any) -> Any:
+    def new(self, cls: object, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A new instance of a class that the user declared safe. Raises CheckpointError."""
         if not isinstance(cls, type) or not self.is_user_class(cls):
             raise CheckpointError(
@@ -111,7 +111,7 @@ class Names:
             raise CheckpointError("load: the file makes an object of something else than arguments")
         return cls.__new__(cls, *arguments, **keywords)
 
-    def build(self, instance: Any, state: Any) -> None:
+    def build(self, instance: object, state: object) -> None:
         """Set an instance's state, for a class on the list. Raises CheckpointError."""
         meaning = self._by_id.get(id(type(instance)))
         if meaning is None or meaning.build is None:
@@ -168,7 +168,7 @@ def _paths(value: Any) -> Iterator[str]:
         yield ".".join(renamed)
 
 
-def _checked(entry: Any) -> Any:
+def _checked(entry: object) -> Any:
     if isinstance(entry, tuple):
         if len(entry) != 2:
             raise ArgumentError(
@@ -186,7 +186,7 @@ def _checked(entry: Any) -> Any:
     return entry
 
 
-def _key(entry: Any) -> Any:
+def _key(entry: object) -> Any:
     return (id(entry[0]), entry[1]) if isinstance(entry, tuple) else id(entry)
 
 

@@ -88,12 +88,12 @@ class skip_data:
         raise NotImplementedInWend("skip_data: Wend writes files with their data; use save")
 
 
-def location_tag(storage: Any) -> str:
+def location_tag(storage: object) -> str:
     """'cpu', where all data is."""
     return "cpu"
 
 
-def default_restore_location(storage: Any, location: str) -> Any:
+def default_restore_location(storage: object, location: str) -> Any:
     """The storage itself.  Raises DeviceError for the location of a missing device."""
     if str(location).split(":")[0] != "cpu":
         raise DeviceError(

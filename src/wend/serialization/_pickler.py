@@ -6,6 +6,7 @@ import functools
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import IO, Any, ClassVar
 
 from wend._engine.base.devices import device
@@ -33,7 +34,7 @@ class TorchName:
         self.module = module
         self.name = name
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         raise ArgumentTypeError(f"{self.module}.{self.name} only stands for a name")
 
 
@@ -138,7 +139,7 @@ class Reducers:
             device: lambda where: (torch_name("torch", "device"), _device_arguments(where)),
         }
 
-    def get(self, cls: type, default: Any = None) -> Any:
+    def get(self, cls: type, default: object = None) -> Any:
         known = self.exact.get(cls) or self.fallback.get(cls)
         if known is None:
             if getattr(cls, "made_of_parts", False):
@@ -163,7 +164,7 @@ def _device_arguments(where: device) -> tuple[Any, ...]:
     return (where.type,) if where.index is None else (where.type, where.index)
 
 
-def checkpoint_pickler(file: IO[bytes], protocol: int, module: Any = pickle) -> Any:
+def checkpoint_pickler(file: IO[bytes], protocol: int, module: ModuleType = pickle) -> Any:
     """A pickler of `module` that writes tensors as PyTorch does; `storages` holds the bytes."""
     base = module._Pickler if module is pickle else getattr(module, "Pickler", None)
     if not isinstance(getattr(base, "dispatch", None), dict):
@@ -186,7 +187,7 @@ def _pickler_class(base: Any) -> Any:
             fallback = getattr(self, "dispatch_table", pickle.dispatch_table)  # type: ignore[attr-defined]
             self.dispatch_table = Reducers(self.storages, fallback)
 
-        def persistent_id(self, obj: Any) -> Any:
+        def persistent_id(self, obj: object) -> Any:
             if type(obj) is not StorageReference:
                 return None
             if obj.dtype not in STORAGE_NAME_OF:
@@ -196,7 +197,7 @@ def _pickler_class(base: Any) -> Any:
             place = ("storage", kind, obj.key, "cpu", obj.count)
             return (*place, None) if self.legacy else place  # None: not a part of a storage
 
-        def save_global(self, obj: Any, name: str | None = None) -> None:
+        def save_global(self, obj: object, name: str | None = None) -> None:
             renamed = torch_path(obj)
             if renamed is None:
                 super().save_global(obj, name)
@@ -209,7 +210,7 @@ def _pickler_class(base: Any) -> Any:
         def save_dtype(self, obj: DType) -> None:
             self.write_name(obj, "torch", obj.name)
 
-        def write_name(self, obj: Any, module: str, name: str) -> None:
+        def write_name(self, obj: object, module: str, name: str) -> None:
             if self.proto >= 4:
                 self.save(module)
                 self.save(name)

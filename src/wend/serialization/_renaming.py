@@ -17,7 +17,7 @@ from wend._engine.core._hot import OpFunction
 __all__ = ["torch_path", "wend_object"]
 
 
-def torch_path(value: Any) -> tuple[str, str] | None:
+def torch_path(value: object) -> tuple[str, str] | None:
     """(module, name) by which PyTorch knows a class or function of Wend's, or None."""
     module = getattr(value, "__module__", None) or ""
     name = getattr(value, "__qualname__", "")

@@ -10,6 +10,7 @@ import secrets
 import stat
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import IO, Any
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
@@ -23,9 +24,9 @@ DEFAULT_PROTOCOL = 2
 
 
 def save(
-    obj: Any,
+    obj: object,
     f: Any,
-    pickle_module: Any = pickle,
+    pickle_module: ModuleType = pickle,
     pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,

@@ -109,7 +109,7 @@ class StoredData:
     def cpu(self) -> StoredData:
         return self
 
-    def cuda(self, index: Any = None, non_blocking: bool = False) -> StoredData:
+    def cuda(self, index: object = None, non_blocking: bool = False) -> StoredData:
         raise DeviceError("load: cuda is not available; let map_location return the storage itself")
 
     def elements(self, dtype: DType) -> np.ndarray[Any, Any]:
@@ -141,7 +141,7 @@ class StorageLoader:
         self.allowance = Allowance(archive.source.size)
         self.loaded: dict[str, StoredData] = {}
 
-    def __call__(self, identity: Any) -> TypedStorage:
+    def __call__(self, identity: object) -> TypedStorage:
         """identity: ('storage', kind, key, location, number of elements)."""
         if type(identity) is not tuple or len(identity) != 5 or identity[0] != "storage":
             raise CheckpointError("load: the pickle refers to something outside that is no storage")

@@ -49,7 +49,7 @@ def stored_view(tensor: Tensor) -> StoredView:
     return StoredView(storage_of(root), tensor.dtype, elements, tuple(strides), offset)
 
 
-def _inside(shape: Any, strides: Any, offset: int, count: int) -> bool:
+def _inside(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, count: int) -> bool:
     """Whether the strided view stays within `count` elements."""
     if 0 in shape:
         return True

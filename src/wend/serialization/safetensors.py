@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from wend._engine.base.devices import placement
+from wend._engine.base.devices import DeviceLike, placement
 from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
@@ -85,7 +85,7 @@ def save_model(
 
 
 def load_model(
-    model: Any, filename: str | os.PathLike[str], strict: bool = True, device: Any = "cpu"
+    model: Any, filename: str | os.PathLike[str], strict: bool = True, device: DeviceLike = "cpu"
 ) -> tuple[set[str], list[str]]:
     """Read the state of a module; returns (missing names, names that the module lacks).
 
@@ -181,7 +181,7 @@ def _write(file: IO[bytes], header: bytes, arrays: list[np.ndarray[Any, Any]]) -
 # --- reading --------------------------------------------------------------------------------------
 
 
-def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
+def load_file(filename: str | os.PathLike[str], device: DeviceLike = "cpu") -> dict[str, Tensor]:
     """The named tensors of a file. Raises CheckpointError for a truncated or inconsistent file."""
     place = placement(device, "safetensors")
     with open(filename, "rb") as file:
@@ -210,7 +210,7 @@ class SafeFile:
     """
 
     def __init__(
-        self, filename: str | os.PathLike[str], device: Any = "cpu", *, backend: str = "mmap"
+        self, filename: str | os.PathLike[str], device: DeviceLike = "cpu", *, backend: str = "mmap"
     ) -> None:
         """backend: how the library safetensors would read, "mmap" or "pread"; no matter here"""
         self._place = placement(device, "safe_open")
@@ -282,7 +282,7 @@ class Slice:
         return self._file._read(rows)[inner].clone()
 
 
-def _rows(entry: Entry, index: Any) -> tuple[Entry, Any]:
+def _rows(entry: Entry, index: object) -> tuple[Entry, Any]:
     """(the rows of a tensor that an index asks for, the index into these rows)."""
     first, *inner = index if isinstance(index, tuple) and index else (index,)
     rows = range(entry.shape[0] if entry.shape else 0)
@@ -298,7 +298,7 @@ def _rows(entry: Entry, index: Any) -> tuple[Entry, Any]:
     return Entry(entry.dtype, shape, begin, begin + len(wanted) * size), (first, *inner)
 
 
-def _is_plain(index: Any) -> bool:
+def _is_plain(index: object) -> bool:
     """Whether an index is a slice of ints without a step."""
     return (
         type(index) is slice

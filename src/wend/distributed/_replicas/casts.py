@@ -5,12 +5,13 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
+from wend._engine.base.dtypes import DType
 from wend._frontend.toolkit import Tensor
 
 __all__ = ["cast_tensors"]
 
 
-def cast_tensors(value: Any, dtype: Any) -> Any:
+def cast_tensors(value: object, dtype: DType) -> Any:
     """Floating-point tensors in nested lists, tuples and dicts, in another type.
 
     Lists, tuples and dicts keep their classes: an OrderedDict stays so, and a defaultdict.

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from wend.distributed._engine import Channel
 from wend.distributed._replicas.same_state import broadcast_all
 from wend.distributed.algorithms.join import JoinHook
 
 __all__ = ["ModuleJoinHook", "most"]
 
 
-def most(channel: Any, number: int) -> int:
+def most(channel: Channel, number: int) -> int:
     """The largest of a number over the ranks of a channel."""
     mine = np.array([number], np.int64)
 

@@ -110,7 +110,7 @@ class Reducer:
         self.armed = self.armed and not present.any()
         self.expected = present & ~exchange.sparse
 
-    def use_hook(self, state: Any, hook: Callable[..., Any]) -> None:
+    def use_hook(self, state: object, hook: Callable[..., Any]) -> None:
         """Let a communication hook reduce buckets; known hooks are only a type to travel in."""
         if state is None and hook in WIRES:
             wire = WIRES[hook]
@@ -236,7 +236,7 @@ class Reducer:
         assign(parameter, array)
 
 
-def own_channel(group: Any, purpose: str) -> Channel:
+def own_channel(group: ProcessGroup, purpose: str) -> Channel:
     """A channel for the ranks of a group, beside that of the group; all ranks of the group call."""
     world = group_state
     root = world.root
@@ -255,7 +255,7 @@ def state_of(g: Any) -> Any:
     return g.value if g.alias is None else _hot.value_of(g)
 
 
-def assign(parameter: Any, array: np.ndarray) -> None:
+def assign(parameter: Tensor, array: np.ndarray) -> None:
     """Make an array the gradient of a parameter: the same `.grad` handle, if there is any."""
     type_ = _hot.value_of(parameter).type
     value = _hot.held(type_, array.reshape(tuple(type_.shape)))
@@ -316,7 +316,7 @@ class Exchange:
 
     # -- in the flush -----------------------------------------------------------------------
 
-    def take(self, index: int, array: Any) -> None:
+    def take(self, index: int, array: np.ndarray) -> None:
         """Take an array of the flush: see `Receiver`. Raises nothing, as a plan is running."""
         try:
             number = self.numbers.get(index)
@@ -328,7 +328,7 @@ class Exchange:
             # the flush.
             self.fault = error
 
-    def give(self, number: int, array: Any) -> None:
+    def give(self, number: int, array: object) -> None:
         """Note a gradient as complete, and begin with each bucket whose turn has come."""
         self.arrays[number] = array
         k = self.bucket_of.get(number)
@@ -534,7 +534,7 @@ def result_of(future: Any) -> np.ndarray:
     return array
 
 
-def announce_last(state: Any, numbers: dict[int, int]) -> None:
+def announce_last(state: object, numbers: dict[int, int]) -> None:
     """Let the plan that has run a path hand these values over early from now on."""
     for row in reversed(ROWS):
         if not isinstance(row, BackwardRow) and row[1] is state:

@@ -12,6 +12,7 @@ import mmap
 import os
 import platform
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -70,7 +71,7 @@ class SharedLine(MpiTransport):
         for k in range(0, x.size, most):
             self._reduce(x[k : k + most], out[k : k + most], function)
 
-    def _reduce(self, x: Array, out: Array, function: Any) -> None:
+    def _reduce(self, x: Array, out: Array, function: Callable[..., Any]) -> None:
         """out = the reduction of a piece."""
         self.pieces += 1
         areas = [a[: x.nbytes].view(x.dtype) for a in self.areas[self.pieces % 2]]

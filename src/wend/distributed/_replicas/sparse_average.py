@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
 from wend._engine.transforms.hooks import made_of_parts
+from wend.distributed._engine import Channel
 
 __all__ = ["average"]
 
 
-def average(channel: Any, parameter: Any, gradient: Any, divisor: int) -> Any:
+def average(channel: Channel, parameter: Tensor, gradient: Tensor, divisor: int) -> Any:
     """The sum over all ranks, divided, as a sparse tensor with places in order.
 
     gradient: of this rank: sparse, dense, or None for zeros
@@ -45,7 +47,7 @@ def average(channel: Any, parameter: Any, gradient: Any, divisor: int) -> Any:
     return mean.coalesce()
 
 
-def parts_of(parameter: Any, gradient: Any) -> tuple[np.ndarray, np.ndarray]:
+def parts_of(parameter: Tensor, gradient: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """(places, values) of a gradient as arrays: (dims, elements) and (elements, ...)."""
     if gradient is None:
         return np.empty((0, 0), np.int64), np.empty(0, parameter.dtype.numpy)
@@ -56,6 +58,6 @@ def parts_of(parameter: Any, gradient: Any) -> tuple[np.ndarray, np.ndarray]:
     return rows[None], _array(gradient)
 
 
-def _array(t: Any) -> np.ndarray:
+def _array(t: Tensor) -> np.ndarray:
     array: np.ndarray = np.ascontiguousarray(_hot.ensure(_hot.value_of(t.detach())))
     return array

@@ -12,6 +12,7 @@ from wend._engine.core.primitive import ops
 from wend._frontend.autograd.function import Function
 from wend._frontend.autograd.grad_modes import no_grad
 from wend._frontend.toolkit import Tensor, tensor
+from wend.distributed._group import ProcessGroup
 
 __all__ = ["normalize"]
 
@@ -20,7 +21,7 @@ class _GatherRows(Function):
     """The rows of all ranks, (ranks, n); backward, the sum of all ranks' gradients of this row."""
 
     @staticmethod
-    def forward(ctx: Any, row: Any, group: Any) -> Any:
+    def forward(ctx: Any, row: Tensor, group: ProcessGroup) -> Any:
         ctx.group = group
         mine = np.ascontiguousarray(_hot.ensure(_hot.value_of(row.detach())))
         ranks = group.size()
@@ -49,12 +50,12 @@ class _GatherRows(Function):
 
 
 def normalize(
-    group: Any,
+    group: ProcessGroup | None,
     x: Tensor,
-    running_mean: Any,
+    running_mean: Tensor | None,
     running_var: Any,
-    weight: Any,
-    bias: Any,
+    weight: Tensor | None,
+    bias: Tensor | None,
     momentum: float,
     eps: float,
 ) -> Any:

@@ -32,7 +32,7 @@ class Ranks:
                 "again from a checkpoint"
             )
 
-    def tell(self, purpose: str, fact: Any) -> list[Any]:
+    def tell(self, purpose: str, fact: object) -> list[Any]:
         """The facts of all ranks, in the order of ranks; facts are plain, as JSON knows them."""
         if self.channel is None:
             return [fact]
@@ -79,7 +79,7 @@ class Ranks:
 _made: dict[tuple[int, str], tuple[ProcessGroup, Channel]] = {}
 
 
-def ranks_of(group: Any, purpose: str = "", lone: bool = False) -> Ranks:
+def ranks_of(group: ProcessGroup | None, purpose: str = "", lone: bool = False) -> Ranks:
     """The ranks of a group, by its own channel, or by a channel for a purpose.
 
     group: None for all ranks; this process alone where there is no default group

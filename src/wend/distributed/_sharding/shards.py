@@ -43,7 +43,7 @@ class Shard(NamedTuple):
     ranks: Any
 
 
-def shard_of(tensor: Any) -> Shard | None:
+def shard_of(tensor: Tensor) -> Shard | None:
     """The note of a tensor; None for a tensor that is a whole by itself."""
     shard: Shard | None = getattr(tensor, "_shard", None)
     return shard
@@ -57,7 +57,7 @@ def mark(tensor: Any, shard: Shard) -> Any:
     return tensor
 
 
-def mark_gradient(parameter: Any) -> None:
+def mark_gradient(parameter: Tensor) -> None:
     """Note that the gradient of a sharded parameter is a part; the note keeps no memory."""
     gradient, shard = parameter._grad, shard_of(parameter)
     if gradient is None or shard is None or shard_of(gradient) is shard:

@@ -30,7 +30,7 @@ _LAST: Final = _STEPS - 1  # the step in which a rank gets a result from a rank 
 _BEGIN: Final = _STEPS - 2  # the step of an empty message of all to all
 
 
-def context_of(*words: Any) -> int:
+def context_of(*words: object) -> int:
     """A number for a purpose, alike in all processes; never that of a goodbye."""
     digest = hashlib.blake2b(repr(words).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") | 1

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wend.distributed._engine import Channel
 from wend.distributed._sockets.mesh import Mesh, PeerLost
 from wend.distributed._wire._faults import DistBackendError
 from wend.distributed._wire._transport import Array
@@ -46,7 +47,7 @@ class Rescue:
             line.epoch = self.epoch
             self.lines.append(line)
 
-    def remove(self, line: Any) -> None:
+    def remove(self, line: Channel) -> None:
         """Forget a line."""
         with self.mesh.changed:
             if line in self.lines:

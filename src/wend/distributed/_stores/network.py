@@ -84,7 +84,7 @@ def join(link: socket.socket, token: bytes) -> str:
     return ""
 
 
-def send_frame(link: socket.socket, value: Any) -> None:
+def send_frame(link: socket.socket, value: object) -> None:
     """Send JSON with its length before; bytes are told as {"$": text}.
 
     Raises DistStoreError for more than MOST_FRAME bytes.
@@ -257,7 +257,7 @@ class TCPStore(Store):
                 raise DistStoreError(f"TCPStore: not all {count} workers have come in time")
             time.sleep(0.01)
 
-    def _do(self, operation: str, *args: Any) -> Any:
+    def _do(self, operation: str, *args: object) -> Any:
         with self._lock:
             try:
                 send_frame(self._link, [operation, args])

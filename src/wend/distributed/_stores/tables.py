@@ -19,7 +19,7 @@ DEFAULT = timedelta(seconds=300)
 Table = dict[str, bytes]
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
@@ -32,7 +32,7 @@ class Store:
     def __init__(self) -> None:
         self.timeout = DEFAULT
 
-    def _do(self, operation: str, *args: Any) -> Any:
+    def _do(self, operation: str, *args: object) -> Any:
         raise NotImplementedError(
             f"{type(self).__name__} is a kind of store; use TCPStore, FileStore or HashStore"
         )
@@ -41,11 +41,11 @@ class Store:
         """Set the time that `get` and `wait` wait for a key."""
         self.timeout = timeout
 
-    def set(self, key: str, value: Any) -> None:
+    def set(self, key: str, value: object) -> None:
         """Set a key's bytes."""
         self._do("set", key, _bytes(value))
 
-    def hold(self, key: str, value: Any) -> None:
+    def hold(self, key: str, value: object) -> None:
         """Set a key's bytes, for as long as this process uses a TCPStore; elsewhere as `set`."""
         self._do("hold", key, _bytes(value))
 
@@ -59,11 +59,11 @@ class Store:
         """Add to the number of a key, which begins with 0; returns the sum."""
         return int(self._do("add", key, int(amount)))
 
-    def append(self, key: str, value: Any) -> None:
+    def append(self, key: str, value: object) -> None:
         """Put bytes behind those of a key."""
         self._do("append", key, _bytes(value))
 
-    def compare_set(self, key: str, expected_value: Any, desired_value: Any) -> bytes:
+    def compare_set(self, key: str, expected_value: object, desired_value: object) -> bytes:
         """Set a key that has the expected bytes, or that is not there and expects none.
 
         Returns the key's bytes afterwards; the expected ones if the key is not there.
@@ -109,7 +109,7 @@ class Store:
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
 
-    def queue_push(self, key: str, value: Any) -> None:
+    def queue_push(self, key: str, value: object) -> None:
         """Put bytes at the end of a queue."""
         self._do("queue_push", key, _bytes(value))
 
@@ -212,7 +212,7 @@ class HashStore(Store):
         self._table: Table = {}
         self._lock = threading.Lock()
 
-    def _do(self, operation: str, *args: Any) -> Any:
+    def _do(self, operation: str, *args: object) -> Any:
         with self._lock:
             return OPERATIONS[operation](self._table, *args)
 
@@ -225,7 +225,7 @@ class PrefixStore(Store):
         self.prefix, self.underlying_store = prefix, store
         self.timeout = store.timeout
 
-    def _do(self, operation: str, *args: Any) -> Any:
+    def _do(self, operation: str, *args: object) -> Any:
         if not args:
             start = f"{self.prefix}/"
             keys = [k for k in self.underlying_store.list_keys() if k.startswith(start)]
@@ -246,7 +246,7 @@ class FileStore(Store):
         self.path, self.world_size = os.fspath(file_name), world_size
         self._do("add", "processes", 1)
 
-    def _do(self, operation: str, *args: Any) -> Any:
+    def _do(self, operation: str, *args: object) -> Any:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         with open(descriptor, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

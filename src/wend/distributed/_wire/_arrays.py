@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import (
     ArgumentTypeError,
     DTypeError,
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 
-def check_tensor(name: str, parameter: str, tensor: Any) -> None:
+def check_tensor(name: str, parameter: str, tensor: Tensor) -> None:
     """Raise ArgumentTypeError (a TypeError) for anything but a tensor with elements of its own."""
     if type(tensor) is Tensor and tensor.value.extra is None:
         if _hot.current_trace().symbolic is None:
@@ -62,7 +63,7 @@ def _strided() -> Any:
     return strided
 
 
-def check_list(name: str, parameter: str, tensors: Any) -> list[Tensor]:
+def check_list(name: str, parameter: str, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors of a list. Raises ArgumentTypeError (a TypeError) for anything else."""
     if not isinstance(tensors, (list, tuple)):
         raise ArgumentTypeError(
@@ -102,7 +103,7 @@ def read(tensor: Tensor) -> Array:
     return array if array.ndim == 1 else array.reshape(-1)
 
 
-def write(tensor: Tensor, array: Array, function: Any) -> None:
+def write(tensor: Tensor, array: Array, function: Callable[..., Any]) -> None:
     """Let a flat array be the new elements of a tensor, as an in-place op does without gradient.
 
     The array belongs to the tensor from now on. Tensors that share the memory follow, and
@@ -169,7 +170,7 @@ def blank(tensor: Tensor) -> Array:
     return array if len(shape) == 1 else array.reshape(-1)
 
 
-def room(count: int, dtype: Any) -> Array:
+def room(count: int, dtype: DType) -> Array:
     """A fresh flat array of NumPy's type `dtype`.
 
     Large arrays lie in memory that earlier results have left: the system need not clear pages.

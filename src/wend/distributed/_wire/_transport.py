@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.base.dtypes import DType
+
 __all__ = ["Gathered", "Greeting", "Request", "Signature", "Transport", "title_of"]
 
 Array = Any  # a flat, contiguous NumPy array
@@ -169,7 +171,7 @@ class Gathered:
         self.all = np.zeros((size, _WORD + room), np.uint8)
         self._views: dict[tuple[Any, int], tuple[Array, list[Array]]] = {}
 
-    def _view(self, dtype: Any, count: int) -> tuple[Array, list[Array]]:
+    def _view(self, dtype: DType, count: int) -> tuple[Array, list[Array]]:
         """This rank's message and those of all, as arrays of this type and size."""
         views = self._views.get((dtype, count))
         if views is None:

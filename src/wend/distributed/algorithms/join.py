@@ -11,6 +11,7 @@ import numpy as np
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend._engine.core.provenance import user_level
+from wend.distributed._group import ProcessGroup
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 
@@ -49,7 +50,7 @@ class Joinable(ABC):
     _join_config = DISABLED
 
     @abstractmethod
-    def join_hook(self, **kwargs: Any) -> JoinHook:
+    def join_hook(self, **kwargs: object) -> JoinHook:
         """The hook for this object; kwargs are those of `Join`."""
 
     @property
@@ -59,7 +60,7 @@ class Joinable(ABC):
 
     @property
     @abstractmethod
-    def join_process_group(self) -> Any:
+    def join_process_group(self) -> ProcessGroup | None:
         """The group of the collectives."""
 
 
@@ -85,7 +86,7 @@ class Join:
         joinables: list[Any],
         enable: bool = True,
         throw_on_early_termination: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if not joinables:
             raise ArgumentError("Join: the context manager needs at least one joinable")
@@ -168,7 +169,7 @@ class Join:
         return count
 
 
-def total(group: Any, number: int) -> int:
+def total(group: ProcessGroup, number: int) -> int:
     """The sum of a number over the ranks of a group."""
     mine = np.array([number], np.int64)
 
@@ -181,7 +182,7 @@ def total(group: Any, number: int) -> int:
     return sum_of_ranks
 
 
-def early(group: Any) -> GraphError:
+def early(group: ProcessGroup) -> GraphError:
     """The error of processes that stop as soon as any has no more data."""
     return GraphError(
         f"Join: rank {group.rank()} stops: at least one rank has exhausted its inputs, and "

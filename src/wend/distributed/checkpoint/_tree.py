@@ -24,7 +24,7 @@ def with_states(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _holds_tensor(value: Any) -> bool:
+def _holds_tensor(value: object) -> bool:
     if isinstance(value, Tensor):
         return True
     if isinstance(value, dict):
@@ -32,7 +32,7 @@ def _holds_tensor(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(map(_holds_tensor, value))
 
 
-def _is_branch(value: Any) -> bool:
+def _is_branch(value: object) -> bool:
     """Whether a value has leaves of its own: a dict with entries, or a list with tensors."""
     if isinstance(value, dict):
         return bool(value)
@@ -87,7 +87,7 @@ def replaced(state: Any, give: Callable[[str, Any], Any], path: Path = ()) -> An
     return tuple(items)
 
 
-def to_plain(name: str, value: Any) -> Any:
+def to_plain(name: str, value: object) -> Any:
     """A value as JSON knows values: a tuple is {"tuple": [...]}, a dict {"dict": [pairs]}.
 
     Raises ArgumentTypeError for anything but None, bools, numbers, texts, lists, tuples and dicts.
@@ -109,7 +109,7 @@ def to_plain(name: str, value: Any) -> Any:
     )
 
 
-def from_plain(value: Any) -> Any:
+def from_plain(value: object) -> Any:
     """The value that `to_plain` was given."""
     if isinstance(value, list):
         return [from_plain(item) for item in value]

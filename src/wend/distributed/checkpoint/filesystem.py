@@ -142,7 +142,7 @@ class FileSystemReader:
             self._index = index
         return self._index
 
-    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+    def read_metadata(self, *args: object, **kwargs: object) -> Metadata:
         """The content of the checkpoint, described."""
         return metadata_of(self.index())
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wend._engine.base.refusals import refuse
 from wend.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 
@@ -20,7 +18,7 @@ class HuggingFaceStorageWriter(FileSystemWriter):
 
     _refused_by_wend = True
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         refuse("torch.distributed.checkpoint.HuggingFaceStorageWriter", _REMEDY)
 
 
@@ -29,5 +27,5 @@ class HuggingFaceStorageReader(FileSystemReader):
 
     _refused_by_wend = True
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         refuse("torch.distributed.checkpoint.HuggingFaceStorageReader", _REMEDY)

@@ -11,6 +11,7 @@ import numpy as np
 import wend
 from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._engine.core._hot import Tensor
+from wend._engine.core._modules import ModuleBase
 from wend._frontend.autograd.grad_modes import no_grad
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import (
@@ -81,7 +82,7 @@ class _Names:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-def _checked(name: str, options: StateDictOptions | None, submodules: Any) -> StateDictOptions:
+def _checked(name: str, options: StateDictOptions | None, submodules: object) -> StateDictOptions:
     options = options or StateDictOptions()
     if submodules:
         raise ArgumentError(f"{name}: give the submodule itself in place of `submodules`")
@@ -122,7 +123,7 @@ def _names_of(model: Any) -> _Names:
     return names
 
 
-def _given(value: Any, options: StateDictOptions) -> Any:
+def _given(value: object, options: StateDictOptions) -> Any:
     """A tensor of a state, as the options ask."""
     if not isinstance(value, Tensor) or not options.full_state_dict:
         return value
@@ -221,7 +222,7 @@ def _from_first(state: dict[str, Any], names: _Names, own: dict[str, Any]) -> di
 # -- optimizers ------------------------------------------------------------------------------
 
 
-def _listed(optimizers: Any) -> list[Any]:
+def _listed(optimizers: object) -> list[Any]:
     return list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
 
 
@@ -270,8 +271,8 @@ def _places(optimizer: Any, names: dict[int, str], function: str) -> list[str]:
 
 
 def get_optimizer_state_dict(
-    model: Any,
-    optimizers: Any,
+    model: ModuleBase,
+    optimizers: object,
     *,
     submodules: Any = None,
     options: StateDictOptions | None = None,
@@ -303,7 +304,7 @@ def get_optimizer_state_dict(
     return optimizer_state
 
 
-def _marked(value: Any, parameter: Any) -> Any:
+def _marked(value: object, parameter: Tensor) -> Any:
     """A tensor of a parameter's state, noted as a part where the parameter is one."""
     shard = shard_of(parameter)
     if shard is None or not isinstance(value, Tensor) or value.dim() == 0:
@@ -330,8 +331,8 @@ def _full_optimizer_state(
 
 
 def set_optimizer_state_dict(
-    model: Any,
-    optimizers: Any,
+    model: ModuleBase,
+    optimizers: object,
     optim_state_dict: dict[str, Any],
     *,
     options: StateDictOptions | None = None,
@@ -369,7 +370,7 @@ def set_optimizer_state_dict(
         optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def _marked_like(value: Any, parameter: Any) -> Any:
+def _marked_like(value: object, parameter: Tensor) -> Any:
     """The tensor that tells how a value of a parameter's state is cut."""
     shard = shard_of(parameter)
     if shard is None or not isinstance(value, Tensor) or value.dim() == 0:
@@ -392,10 +393,10 @@ def _group_for(own: dict[str, Any], state: dict[str, Any], names: dict[int, str]
 
 
 def get_state_dict(
-    model: Any,
-    optimizers: Any,
+    model: ModuleBase,
+    optimizers: object,
     *,
-    submodules: Any = None,
+    submodules: Iterable[ModuleBase] | None = None,
     options: StateDictOptions | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The states of a model and of its optimizers."""
@@ -406,8 +407,8 @@ def get_state_dict(
 
 
 def set_state_dict(
-    model: Any,
-    optimizers: Any,
+    model: ModuleBase,
+    optimizers: object,
     *,
     model_state_dict: dict[str, Any],
     optim_state_dict: dict[str, Any],

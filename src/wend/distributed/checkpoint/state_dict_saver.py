@@ -9,6 +9,7 @@ from typing import Any
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, WendError
 from wend._engine.core._hot import Tensor
+from wend.distributed._group import ProcessGroup
 from wend.distributed._group import state as group_state
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import array_of, shard_of, tensor_of
@@ -147,7 +148,9 @@ def fail_together(fault: str, errors: list[str | None]) -> None:
         raise CheckpointException(f"checkpoint: {fault}", failures)
 
 
-def _writer(name: str, checkpoint_id: Any, storage_writer: Any, planner: Any) -> FileSystemWriter:
+def _writer(
+    name: str, checkpoint_id: Any, storage_writer: Any, planner: object
+) -> FileSystemWriter:
     if planner is not None:
         raise ArgumentError(f"{name}: planners are not available; leave `planner` out")
     if storage_writer is None:
@@ -166,7 +169,7 @@ def save(
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None,
     planner: Any = None,
-    process_group: Any = None,
+    process_group: ProcessGroup | None = None,
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> Metadata:
@@ -185,7 +188,7 @@ def save(
 def save_state_dict(
     state_dict: dict[str, Any],
     storage_writer: FileSystemWriter,
-    process_group: Any = None,
+    process_group: ProcessGroup | None = None,
     coordinator_rank: int = 0,
     no_dist: bool = False,
     planner: Any = None,
@@ -206,7 +209,7 @@ def async_save(
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None,
     planner: Any = None,
-    process_group: Any = None,
+    process_group: ProcessGroup | None = None,
     async_checkpointer_type: Any = None,
     async_stager: Any = None,
     no_dist: bool = False,

@@ -7,6 +7,7 @@ from typing import Any
 
 import wend
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.core._modules import ModuleBase
 from wend.distributed._replicas.casts import cast_tensors
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import mark, shard_of
@@ -168,7 +169,7 @@ def _called(module: Any, function: Any, inputs: Any, kwargs: Any) -> Any:
     return result if policy.output_dtype is None else cast_tensors(result, policy.output_dtype)
 
 
-def register_fsdp_forward_method(module: Any, method_name: str) -> None:
+def register_fsdp_forward_method(module: ModuleBase, method_name: str) -> None:
     """Let a further method of a sharded module gather parameters, as `forward` does.
 
     A module that has not been sharded stays as it is. Raises ArgumentError (a ValueError) if there
@@ -181,7 +182,7 @@ def register_fsdp_forward_method(module: Any, method_name: str) -> None:
     method = getattr(module, method_name)
 
     @wraps(method)
-    def called(*inputs: Any, **kwargs: Any) -> Any:
+    def called(*inputs: object, **kwargs: object) -> Any:
         return _called(module, method, inputs, kwargs)
 
     object.__setattr__(module, method_name, called)
@@ -201,7 +202,7 @@ def _check_modules(name: str, modules: Any) -> None:
             )
 
 
-def _units_of(module: Any) -> list[Unit]:
+def _units_of(module: object) -> list[Unit]:
     """The units of a module and of those below, inner ones first."""
     return _units_in([module])
 
@@ -216,15 +217,15 @@ def _units_in(modules: list[Any]) -> list[Unit]:
 
 
 def fully_shard(
-    module: Any,
+    module: ModuleBase,
     *,
     mesh: Any = None,
     reshard_after_forward: bool | int | None = None,
-    shard_placement_fn: Any = None,
+    shard_placement_fn: object = None,
     mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),  # noqa: B008
     offload_policy: OffloadPolicy = OffloadPolicy(),  # noqa: B008
-    ignored_params: Any = None,
-    dp_mesh_dims: Any = None,
+    ignored_params: object = None,
+    dp_mesh_dims: object = None,
 ) -> Any:
     """Let each rank keep rows of a module's parameters; returns the module, changed in place.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from wend._engine.base.dtypes import DType
 
 __all__ = ["CPUOffloadPolicy", "MixedPrecisionPolicy", "OffloadPolicy"]
 
@@ -17,9 +18,9 @@ class MixedPrecisionPolicy:
     output_dtype: of results
     """
 
-    param_dtype: Any = None
-    reduce_dtype: Any = None
-    output_dtype: Any = None
+    param_dtype: DType | None = None
+    reduce_dtype: DType | None = None
+    output_dtype: DType | None = None
     cast_forward_inputs: bool = True
 
 

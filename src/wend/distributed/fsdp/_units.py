@@ -16,6 +16,7 @@ import numpy as np
 import wend
 from wend._engine.base.errors import GraphError
 from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
 from wend._frontend.autograd.grad_modes import is_grad_enabled
 from wend._frontend.autograd.watching import watch
 from wend.distributed._reduction import RedOpType, Reduction
@@ -30,6 +31,7 @@ from wend.distributed._sharding.shards import (
     rows_of,
     tensor_of,
 )
+from wend.distributed.fsdp._policies import MixedPrecisionPolicy
 
 __all__ = ["Sharded", "Unit"]
 
@@ -55,7 +57,7 @@ class Sharded:
     leaf: the whole, while gathered   seen: the content of `own` that the whole was made of
     """
 
-    def __init__(self, parameter: Any, places: list[tuple[Any, str]], ranks: Ranks) -> None:
+    def __init__(self, parameter: Tensor, places: list[tuple[Any, str]], ranks: Ranks) -> None:
         self.shape = tuple(parameter.shape)
         self.places = places
         self.row = int(np.prod(self.shape[1:], dtype=np.int64))
@@ -72,7 +74,7 @@ class Sharded:
         self.seen: Any = None
         self.put(self.own)
 
-    def put(self, parameter: Any) -> None:
+    def put(self, parameter: Tensor) -> None:
         """Let the modules have this parameter."""
         for module, name in self.places:
             module._parameters[name] = parameter
@@ -120,7 +122,11 @@ class Unit:
     """
 
     def __init__(
-        self, modules: list[Any], ranks: Ranks, policy: Any, parameters: list[Sharded]
+        self,
+        modules: list[Any],
+        ranks: Ranks,
+        policy: MixedPrecisionPolicy,
+        parameters: list[Sharded],
     ) -> None:
         self.modules, self.ranks = modules, ranks
         self.policy, self.parameters = policy, parameters

@@ -5,8 +5,6 @@ Libraries ask whether a model is one of these. Settings that go with it are left
 
 from __future__ import annotations
 
-from typing import Any
-
 from wend._engine.base.refusals import refuse
 
 __all__ = ["FullyShardedDataParallel"]
@@ -17,7 +15,7 @@ class FullyShardedDataParallel:
 
     _refused_by_wend = True
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         refuse(
             "torch.distributed.fsdp.FullyShardedDataParallel",
             "PyTorch has deprecated it; torch.distributed.fsdp.fully_shard(module) has its place",

@@ -48,7 +48,7 @@ class Link:
         self.open = True
         self._rest = b""
 
-    def send(self, **message: Any) -> None:
+    def send(self, **message: object) -> None:
         """Send a message; a link that is closed already stays so in silence."""
         if not self.open:
             return

@@ -41,7 +41,7 @@ class Channel:
         self._sending = threading.Lock()
         self._shown = threading.Event()
 
-    def send(self, **message: Any) -> None:
+    def send(self, **message: object) -> None:
         """Send a message; raises OSError if the guard is gone."""
         data = json.dumps(message).encode() + b"\n"
         with self._sending:
@@ -65,7 +65,7 @@ class Channel:
                 for listener in list(self.listeners):
                     listener(message)
 
-    def fail(self, **failure: Any) -> bool:
+    def fail(self, **failure: object) -> bool:
         """Tell of the failure that ends this program; True if the agent will show it."""
         try:
             self.send(say="failure", **failure)
@@ -156,7 +156,7 @@ def leave_by(program: Callable[[], int]) -> int:
     return status
 
 
-def _status_of(code: Any) -> int:
+def _status_of(code: object) -> int:
     if code is None:
         return 0
     return code & 0xFF if isinstance(code, int) else 1

@@ -140,7 +140,7 @@ def _waited_for() -> list[Any]:
     return [entry for entry in entries if entry.number]
 
 
-def _tell(entry: Any, seconds: float, limit: float) -> None:
+def _tell(entry: object, seconds: float, limit: float) -> None:
     channel = _rank.channel()
     told = {**report(), "seconds": seconds, "timeout": limit}
     if channel is not None:

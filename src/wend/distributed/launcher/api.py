@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from wend._engine.base.errors import ArgumentError
@@ -137,7 +138,7 @@ class elastic_launch:
             raise ArgumentError("elastic_launch: entrypoint is None; pass a function or a program")
         self._config, self._entrypoint = config, entrypoint
 
-    def __call__(self, *args: Any) -> dict[int, Any]:
+    def __call__(self, *args: object) -> dict[int, Any]:
         return launch_agent(self._config, self._entrypoint, list(args))
 
 
@@ -169,7 +170,7 @@ def _ended_by(names: Sequence[str]) -> Iterator[None]:
     owner = os.getpid()
     come: list[int] = []
 
-    def end(number: int, frame: Any) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
         if os.getpid() != owner:  # a process made by fork, which dies of the signal as before
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -193,7 +194,7 @@ class _Children:
     """The processes of a single start."""
 
     def __init__(
-        self, config: LaunchConfig, entrypoint: Any, args: Sequence[Any], folder: Path
+        self, config: LaunchConfig, entrypoint: object, args: Sequence[Any], folder: Path
     ) -> None:
         self.config, self.entrypoint, self.args = config, entrypoint, args
         self.folder = folder

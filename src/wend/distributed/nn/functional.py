@@ -6,6 +6,7 @@ through the same calls, in the same order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wend._engine.base.errors import GraphError
@@ -15,7 +16,7 @@ from wend._frontend.creation import empty_like, zeros_like
 from wend.distributed import _collectives as plain
 from wend.distributed._collectives import place_in
 from wend.distributed._group import ProcessGroup, resolve
-from wend.distributed._reduction import RedOpType, ReduceOp
+from wend.distributed._reduction import AnyOp, RedOpType, ReduceOp
 
 __all__ = [
     "all_gather",
@@ -32,7 +33,7 @@ __all__ = [
 _LINEAR = (RedOpType.SUM, RedOpType.AVG)
 
 
-def _linear(name: str, op: Any) -> Any:
+def _linear(name: str, op: AnyOp) -> Any:
     """The reduction, through which gradients flow. Raises GraphError for any but SUM and AVG."""
     kind = op.op if isinstance(op, ReduceOp) else op
     if kind not in _LINEAR:
@@ -130,7 +131,7 @@ class _AllToAll(Function):
 class _AllToAllSingle(Function):
     @staticmethod
     def forward(
-        ctx: Any, group: ProcessGroup, shape: Any, received: Any, sent: Any, input: Tensor
+        ctx: Any, group: ProcessGroup, shape: Sequence[int], received: Any, sent: Any, input: Tensor
     ) -> Tensor:
         ctx.group, ctx.shape, ctx.received, ctx.sent = group, tuple(input.shape), received, sent
         output = input.new_empty(shape)
@@ -171,41 +172,48 @@ class _Scatter(Function):
         return None, None, *_Gather.apply(ctx.src, ctx.group, grad)
 
 
-def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
+def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Tensor:
     """The tensor of rank `src`, to which all ranks' gradients flow, summed."""
     return _Broadcast.apply(src, resolve(group), tensor)
 
 
-def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
+def gather(tensor: Tensor, dst: int = 0, group: ProcessGroup | None = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks in rank `dst`; zeros elsewhere."""
     return _Gather.apply(dst, resolve(group), tensor)
 
 
-def scatter(tensors: list[Tensor], src: int = 0, group: Any = None) -> Tensor:
+def scatter(tensors: list[Tensor], src: int = 0, group: ProcessGroup | None = None) -> Tensor:
     """This rank's tensor of the list of rank `src`; lists elsewhere only tell type and size."""
     return _Scatter.apply(src, resolve(group), *tensors)
 
 
-def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
+def reduce(
+    tensor: Tensor, dst: int, op: AnyOp = ReduceOp.SUM, group: ProcessGroup | None = None
+) -> Tensor:
     """The reduction of all ranks' tensors in rank `dst`; elsewhere the tensor."""
     return _Reduce.apply(dst, _linear("reduce", op), resolve(group), tensor)
 
 
 def reduce_scatter(
-    output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None
+    output: Tensor,
+    input_list: list[Tensor],
+    op: AnyOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
 ) -> Tensor:
     """The reduction of all ranks' input_list[this rank]; `output` only tells type and size."""
     kind = _linear("reduce_scatter", op)
     return _ReduceScatter.apply(kind, resolve(group), output, *input_list)
 
 
-def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
+def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks, in all ranks; the gradients of all ranks are summed."""
     return _AllGather.apply(resolve(group), tensor)
 
 
 def all_to_all(
-    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None
+    output_tensor_list: list[Tensor],
+    input_tensor_list: list[Tensor],
+    group: ProcessGroup | None = None,
 ) -> tuple[Tensor, ...]:
     """The tensors that all ranks have for this rank; the output list only tells sizes."""
     shapes = [tuple(x.shape) for x in output_tensor_list]
@@ -217,7 +225,7 @@ def all_to_all_single(
     input: Tensor,
     output_split_sizes: list[int] | None = None,
     input_split_sizes: list[int] | None = None,
-    group: Any = None,
+    group: ProcessGroup | None = None,
 ) -> Tensor:
     """The parts along dim 0 that all ranks have for this rank; `output` only tells the size."""
     shape = tuple(output.shape)
@@ -226,6 +234,8 @@ def all_to_all_single(
     )
 
 
-def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
+def all_reduce(
+    tensor: Tensor, op: AnyOp = ReduceOp.SUM, group: ProcessGroup | None = None
+) -> Tensor:
     """The reduction of all ranks' tensors, in all ranks; gradients are reduced alike."""
     return _AllReduce.apply(_linear("all_reduce", op), resolve(group), tensor)

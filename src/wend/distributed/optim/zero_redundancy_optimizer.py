@@ -10,7 +10,7 @@ import numpy as np
 import wend
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend._engine.core._hot import Tensor
-from wend.distributed._group import resolve
+from wend.distributed._group import ProcessGroup, resolve
 from wend.distributed._replicas.same_state import hand_out
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import array_of, tensor_of
@@ -49,10 +49,10 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer, Joinable):
         self,
         params: Any,
         optimizer_class: Any,
-        process_group: Any = None,
+        process_group: ProcessGroup | None = None,
         parameters_as_bucket_view: bool = False,
         overlap_with_ddp: bool = False,
-        **defaults: Any,
+        **defaults: object,
     ) -> None:
         if overlap_with_ddp:
             raise ArgumentError(
@@ -142,7 +142,7 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer, Joinable):
                     hand_out(row, [int(p.numel()) for p in row], flat[end : end + count])
                 end += count
 
-    def join_hook(self, **kwargs: Any) -> JoinHook:
+    def join_hook(self, **kwargs: object) -> JoinHook:
         """The hook of this optimizer for ranks without data: see `Join`."""
         return OptimizerJoinHook(self)
 
@@ -152,7 +152,7 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer, Joinable):
         return wend.device("cpu")
 
     @property
-    def join_process_group(self) -> Any:
+    def join_process_group(self) -> ProcessGroup | None:
         """The ranks."""
         return resolve(self.process_group)
 
@@ -250,7 +250,7 @@ def _copy_settings(source: dict[str, Any], to: dict[str, Any], missing_only: boo
             to[key] = value
 
 
-def _fact(value: Any) -> dict[str, Any]:
+def _fact(value: object) -> dict[str, Any]:
     """A value of a state as a fact that ranks tell: of a tensor, the type and shape."""
     if isinstance(value, Tensor):
         return {"dtype": value.dtype.name, "shape": list(value.shape)}

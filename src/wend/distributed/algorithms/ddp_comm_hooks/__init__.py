@@ -6,6 +6,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from wend._engine.core._modules import ModuleBase
 from wend.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks
 
 __all__ = ["DDPCommHookType", "debugging_hooks", "default_hooks", "register_ddp_comm_hook"]
@@ -24,6 +25,8 @@ class DDPCommHookType(Enum):
     NOOP = partial(_register, hook=debugging_hooks.noop_hook)
 
 
-def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:
+def register_ddp_comm_hook(
+    comm_hook_type: DDPCommHookType, model: ModuleBase, state: Any = None
+) -> None:
     """Register a hook by name on a `DistributedDataParallel`."""
     comm_hook_type.value(model, state)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend._engine.base.dtypes import bfloat16, float16
+from wend._engine.base.dtypes import DType, bfloat16, float16
+from wend._engine.core._hot import Tensor
+from wend.distributed._group import ProcessGroup
 from wend.futures import Future
 
 __all__ = [
@@ -24,7 +26,7 @@ __all__ = [
 Hook = Callable[[Any, Any], Future[Any]]
 
 
-def _average(process_group: Any, tensor: Any) -> Future[Any]:
+def _average(process_group: ProcessGroup | None, tensor: Tensor) -> Future[Any]:
     """A future of the average of a tensor over a group; the tensor is changed."""
     import wend.distributed as dist
     from wend.distributed._group import resolve
@@ -39,28 +41,28 @@ def _average(process_group: Any, tensor: Any) -> Future[Any]:
     return future.then(lambda f: f.value()[0])
 
 
-def allreduce_hook(process_group: Any, bucket: Any) -> Future[Any]:
+def allreduce_hook(process_group: ProcessGroup | None, bucket: Any) -> Future[Any]:
     """Average the gradients over the group (None: all processes), as without a hook."""
     return _average(process_group, bucket.buffer())
 
 
-def _compressed(process_group: Any, bucket: Any, dtype: Any) -> Future[Any]:
+def _compressed(process_group: ProcessGroup | None, bucket: Any, dtype: DType) -> Future[Any]:
     flat = bucket.buffer()
     return _average(process_group, flat.to(dtype)).then(lambda f: flat.copy_(f.value()))
 
 
-def fp16_compress_hook(process_group: Any, bucket: Any) -> Future[Any]:
+def fp16_compress_hook(process_group: ProcessGroup | None, bucket: Any) -> Future[Any]:
     """Average gradients that travel as float16; the sum is made in float32."""
     return _compressed(process_group, bucket, float16)
 
 
-def bf16_compress_hook(process_group: Any, bucket: Any) -> Future[Any]:
+def bf16_compress_hook(process_group: ProcessGroup | None, bucket: Any) -> Future[Any]:
     """Average gradients that travel as bfloat16; the sum is made in float32."""
     return _compressed(process_group, bucket, bfloat16)
 
 
-def _wrapped(hook: Hook, dtype: Any) -> Hook:
-    def compressed(state: Any, bucket: Any) -> Future[Any]:
+def _wrapped(hook: Hook, dtype: DType) -> Hook:
+    def compressed(state: object, bucket: Any) -> Future[Any]:
         flat = bucket.buffer()
         bucket.set_buffer(flat.to(dtype))
         return hook(state, bucket).then(lambda f: flat.copy_(f.value()))

@@ -46,7 +46,7 @@ def record(fn: Callable[..., Any], error_handler: ErrorHandler | None = None) ->
     handler = error_handler or get_error_handler()
 
     @functools.wraps(fn)
-    def recorded(*args: Any, **kwargs: Any) -> Any:
+    def recorded(*args: object, **kwargs: object) -> Any:
         handler.initialize()
         try:
             return fn(*args, **kwargs)

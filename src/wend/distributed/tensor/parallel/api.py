@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from wend._engine.base.errors import ArgumentTypeError, ExecutionError
+from wend._engine.core._modules import ModuleBase
 from wend.distributed.device_mesh import DeviceMesh, _entered
 from wend.distributed.tensor.parallel.style import ParallelStyle
 
@@ -25,12 +26,12 @@ def _found(module: Any, path: list[str]) -> Iterator[Any]:
 
 
 def parallelize_module(
-    module: Any,
+    module: ModuleBase,
     device_mesh: DeviceMesh | None = None,
     parallelize_plan: ParallelStyle | dict[str, ParallelStyle] | None = None,
     *,
     src_data_rank: int | None = 0,
-) -> Any:
+) -> ModuleBase:
     """The module, with a style applied to it, or to each of its layers that the plan names.
 
     parallelize_plan: a style, or {name of a layer: style}; `*` stands for any part of a name

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError
+from wend._engine.core._modules import ModuleBase
 from wend.distributed.device_mesh import DeviceMesh
 from wend.distributed.tensor._api import refuse
 from wend.distributed.tensor.placement_types import Placement, Replicate, Shard
@@ -27,7 +28,7 @@ __all__ = [
 Layouts = Placement | tuple[Placement | None, ...] | None
 
 
-def _each(layouts: Any) -> Any:
+def _each(layouts: object) -> Any:
     """A layout for each input; a single layout stands for itself."""
     return (layouts,) if isinstance(layouts, Placement) else layouts
 
@@ -43,13 +44,13 @@ class ParallelStyle(ABC):
     src_data_rank: int | None = 0
 
     @abstractmethod
-    def _apply(self, module: Any, device_mesh: DeviceMesh) -> Any: ...
+    def _apply(self, module: ModuleBase, device_mesh: DeviceMesh) -> ModuleBase: ...
 
 
 class _Described(ParallelStyle):
     """A style that is described, and not applied."""
 
-    def _apply(self, module: Any, device_mesh: DeviceMesh) -> Any:
+    def _apply(self, module: ModuleBase, device_mesh: DeviceMesh) -> ModuleBase:
         refuse(f"parallel.{type(self).__name__}")
 
     def __repr__(self) -> str:
