@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wend._engine.base import config, dtypes, memory
-from wend._engine.base.devices import default_place, device, set_default_place
+from wend._engine.base.devices import DeviceLike, default_place, device, set_default_place
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core import _hot, _siblings, _types
@@ -62,12 +62,12 @@ def eager(enabled: bool = True) -> Iterator[None]:
         trace.eager = before
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: object) -> bool:
     """Whether `obj` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: object) -> bool:
     """Whether `obj` is a storage object."""
     return type(obj).__name__.endswith("Storage")
 
@@ -118,7 +118,7 @@ def _renew_modes() -> None:
         )
 
 
-def set_default_tensor_type(t: Any) -> None:
+def set_default_tensor_type(t: object) -> None:
     """Old form of set_default_dtype: takes a typed constructor or the name of a constructor."""
     name = type_name("set_default_tensor_type", t)
     words = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16"}
@@ -133,7 +133,7 @@ def get_default_device() -> device:
     return default_place()
 
 
-def set_default_device(device: Any) -> None:
+def set_default_device(device: DeviceLike) -> None:
     """Where this thread makes new tensors: 'cpu' or 'meta'; None for 'cpu'.
 
     Raises DeviceError for any other device.

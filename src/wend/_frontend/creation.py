@@ -10,10 +10,11 @@ import functools
 import math
 import operator
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from wend._engine.base import dtypes
-from wend._engine.base.devices import AWAY, CPU, META, MetaPackage, place_asked
+from wend._engine.base.devices import AWAY, CPU, META, DeviceLike, MetaPackage, place_asked
 from wend._engine.base.dtypes import DType, promote_types
 from wend._engine.base.errors import (
     ArgumentError,
@@ -30,7 +31,13 @@ from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import SymInt, SymNumber, category_of
 from wend._engine.ops.creation import arange_count
 from wend._frontend.aliasing.outside_memory import adopt
-from wend._frontend.formats import SparsePackage, check_layout, is_sparse_layout
+from wend._frontend.formats import (
+    SparsePackage,
+    check_layout,
+    is_sparse_layout,
+    layout,
+    memory_format,
+)
 from wend._frontend.interop import arrays as interop_arrays
 from wend._frontend.interop.memory import (
     array_from_dlpack,
@@ -90,13 +97,13 @@ class Options:
     def __init__(
         self,
         op: str,
-        dtype: Any = None,
+        dtype: DType | None = None,
         device: Any = None,
-        layout: Any = None,
-        requires_grad: Any = False,
-        pin_memory: Any = False,
-        out: Any = None,
-        memory_format: Any = None,
+        layout: layout | None = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        out: Tensor | None = None,
+        memory_format: memory_format | None = None,
     ) -> None:
         self.dtype = checked_dtype(op, dtype)
         self.place = CPU if device is None and not AWAY else place_asked(device, op)
@@ -144,7 +151,7 @@ def finished(op: Any, output: Tensor, options: Options) -> Tensor:
     return output
 
 
-def shared(array: Any) -> Tensor:
+def shared(array: object) -> Tensor:
     """The tensor that shares an array's memory."""
     return adopt(array)
 
@@ -164,8 +171,8 @@ def held(array: Any) -> Tensor:
 def tensor(
     data: Any,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -222,7 +229,7 @@ def _copy(source: Tensor, dtype: DType | None) -> Tensor:
     return ops.cast(plain, dtype)
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: DType | None = None, device: DeviceLike = None) -> Tensor:
     """A tensor of the data, without a copy for a tensor or an array of the right type.
 
     A tensor keeps its history, an array shares its memory.
@@ -257,8 +264,8 @@ def _shared_or_copied(name: str, data: Any, dtype: DType | None) -> Tensor:
 def asarray(
     obj: Any,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    device: DeviceLike = None,
     copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
@@ -308,7 +315,7 @@ def from_numpy(ndarray: Any) -> Tensor:
 
 
 def frombuffer(
-    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
     """The 1-d tensor that shares the memory of an object with the buffer protocol.
 
@@ -323,7 +330,7 @@ def frombuffer(
 
 
 def scalar_tensor(
-    s: Any, *, dtype: Any = None, device: Any = None, layout: Any = None,
+    s: Any, *, dtype: DType | None = None, device: DeviceLike = None, layout: layout | None = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """The 0-d tensor of a number, of the default float type unless `dtype` says otherwise."""
@@ -390,7 +397,7 @@ def _number(op: str, value: Any) -> Any:
     raise ArgumentTypeError(f"{op}: a number is needed, not a {type(value).__name__}")
 
 
-def empty(*size: Any, **keywords: Any) -> Tensor:
+def empty(*size: object, **keywords: object) -> Tensor:
     """A tensor of a size, with arbitrary elements (zeros, in fact).
 
     size: ints, or a sequence of ints. dtype, device, layout, requires_grad, pin_memory, out,
@@ -399,12 +406,12 @@ def empty(*size: Any, **keywords: Any) -> Tensor:
     return _constant("empty", size, 0, keywords)
 
 
-def zeros(*size: Any, **keywords: Any) -> Tensor:
+def zeros(*size: object, **keywords: object) -> Tensor:
     """y[...] = 0. size: ints, or a sequence of ints; keywords as in `empty`."""
     return _constant("zeros", size, 0, keywords)
 
 
-def ones(*size: Any, **keywords: Any) -> Tensor:
+def ones(*size: object, **keywords: object) -> Tensor:
     """y[...] = 1. size: ints, or a sequence of ints; keywords as in `empty`."""
     return _constant("ones", size, 1, keywords)
 
@@ -455,7 +462,7 @@ def check_fits(op: str, value: Any, dtype: DType) -> None:
         raise ValueRefused(f"{op}: {value} cannot be converted to {dtype} without overflow")
 
 
-def full(size: Any, fill_value: Any, **keywords: Any) -> Tensor:
+def full(size: Any, fill_value: Any, **keywords: object) -> Tensor:
     """y[...] = fill_value, of the number's type unless `dtype` says otherwise."""
     options = Options("full", **checked_keywords("full", keywords))
     if is_index(size):
@@ -467,7 +474,7 @@ def full(size: Any, fill_value: Any, **keywords: Any) -> Tensor:
     return finished("full", ops.full(extents, value, dtype=dtype), options)
 
 
-def empty_strided(size: Any, stride: Any, **keywords: Any) -> Tensor:
+def empty_strided(size: Any, stride: Any, **keywords: object) -> Tensor:
     """A tensor of a size with the given strides, with arbitrary elements."""
     options = Options("empty_strided", **checked_keywords("empty_strided", keywords))
     extents, steps = sizes_of("empty_strided", (size,)), sizes_of("empty_strided", (stride,))
@@ -481,7 +488,7 @@ def empty_strided(size: Any, stride: Any, **keywords: Any) -> Tensor:
     return finished("empty_strided", ops.as_strided(memory, extents, steps), options)
 
 
-def empty_permuted(size: Any, physical_layout: Any, **keywords: Any) -> Tensor:
+def empty_permuted(size: Any, physical_layout: Sequence[int], **keywords: object) -> Tensor:
     """A dense tensor of a size, its dims in memory in the order `physical_layout`.
 
     Raises ValueRefused unless that order names each dim once.
@@ -508,7 +515,7 @@ def empty_permuted(size: Any, physical_layout: Any, **keywords: Any) -> Tensor:
     return empty_strided(extents, tuple(steps), **keywords)
 
 
-def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
+def _like(op: str, source: object, value: Any, keywords: dict[str, Any]) -> Tensor:
     if not keywords and type(source) is Tensor:
         check_fits(op, value, source.dtype)
         return ops.full(source.shape, value, dtype=source.dtype)
@@ -527,24 +534,24 @@ def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
     return finished(op, ops.full(tuple(source.shape), value, dtype=dtype), options)
 
 
-def empty_like(input: Tensor, **keywords: Any) -> Tensor:
+def empty_like(input: Tensor, **keywords: object) -> Tensor:
     """A tensor of input's size and type, with arbitrary elements."""
     return _like("empty_like", input, 0, keywords)
 
 
-def zeros_like(input: Tensor, **keywords: Any) -> Tensor:
+def zeros_like(input: Tensor, **keywords: object) -> Tensor:
     """y[...] = 0, of input's size and type; not part of input's history."""
     if not keywords and type(input) is Tensor:
         return ops.full(input.shape, 0, dtype=input.dtype)
     return _like("zeros_like", input, 0, keywords)
 
 
-def ones_like(input: Tensor, **keywords: Any) -> Tensor:
+def ones_like(input: Tensor, **keywords: object) -> Tensor:
     """y[...] = 1, of input's size and type; not part of input's history."""
     return _like("ones_like", input, 1, keywords)
 
 
-def full_like(input: Tensor, fill_value: Any, **keywords: Any) -> Tensor:
+def full_like(input: Tensor, fill_value: Any, **keywords: object) -> Tensor:
     """y[...] = fill_value, of input's size and type; not part of input's history."""
     return _like("full_like", input, _number("full_like", fill_value), keywords)
 
@@ -552,7 +559,7 @@ def full_like(input: Tensor, fill_value: Any, **keywords: Any) -> Tensor:
 # --- of ranges ------------------------------------------------------------------------------------
 
 
-def arange(start: Any = None, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor:
+def arange(start: Any = None, end: Any = None, step: Any = 1, **keywords: object) -> Tensor:
     """start, start + step, ... below end. `arange(end)` begins at 0.
 
     dtype: int64 if all three are ints, else the default float type. Numbers for an int type are
@@ -581,7 +588,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, **keywords: Any) -
     return finished("arange", ops.arange(start, end, step, count, dtype=dtype), options)
 
 
-def range(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor:
+def range(start: Any, end: Any = None, step: Any = 1, **keywords: object) -> Tensor:
     """start, start + step, ... up to end, which is included: PyTorch's deprecated form of arange.
 
     dtype: the default float type.
@@ -603,7 +610,7 @@ def range(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor
     return finished("range", ops.arange(start, end, step, count, dtype=dtype), options)
 
 
-def linspace(start: Any, end: Any, steps: int, **keywords: Any) -> Tensor:
+def linspace(start: Any, end: Any, steps: int, **keywords: object) -> Tensor:
     """`steps` numbers at equal distances, the first start, the last end.
 
     start, end: numbers or 0-d tensors.   dtype: the default float type, or complex for complex
@@ -615,7 +622,7 @@ def linspace(start: Any, end: Any, steps: int, **keywords: Any) -> Tensor:
     return finished("linspace", held(array), options)
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **keywords: Any) -> Tensor:
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **keywords: object) -> Tensor:
     """`base` to the power of each of `linspace(start, end, steps)`."""
     options = Options("logspace", **checked_keywords("logspace", keywords))
     start, end = _number("logspace", start), _number("logspace", end)
@@ -623,7 +630,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **keywords: A
     return finished("logspace", held(array), options)
 
 
-def eye(n: int, m: int | None = None, **keywords: Any) -> Tensor:
+def eye(n: int, m: int | None = None, **keywords: object) -> Tensor:
     """y[i, j] = 1 if i == j else 0, of shape (n, m); m is n if left out."""
     options = Options("eye", **checked_keywords("eye", keywords))
     rows, columns = sizes_of("eye", (n, n if m is None else m))
@@ -639,7 +646,9 @@ def eye(n: int, m: int | None = None, **keywords: Any) -> Tensor:
 # --- methods --------------------------------------------------------------------------------------
 
 
-def _new(op: str, self: Tensor, size: tuple[Any, ...], value: Any, keywords: Any) -> Tensor:
+def _new(
+    op: str, self: Tensor, size: tuple[Any, ...], value: Any, keywords: dict[str, Any]
+) -> Tensor:
     extents = sizes_of(op, size, keywords.pop("size", None))
     if AWAY and keywords.get("device") is None:
         keywords["device"] = self.device
@@ -648,22 +657,22 @@ def _new(op: str, self: Tensor, size: tuple[Any, ...], value: Any, keywords: Any
     return finished(op, output, options)
 
 
-def new_zeros(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
+def new_zeros(self: Tensor, *size: object, **keywords: object) -> Tensor:
     """Zeros of this tensor's type."""
     return _new("new_zeros", self, size, 0, keywords)
 
 
-def new_ones(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
+def new_ones(self: Tensor, *size: object, **keywords: object) -> Tensor:
     """Ones of this tensor's type."""
     return _new("new_ones", self, size, 1, keywords)
 
 
-def new_empty(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
+def new_empty(self: Tensor, *size: object, **keywords: object) -> Tensor:
     """A tensor of this tensor's type, with arbitrary elements."""
     return _new("new_empty", self, size, 0, keywords)
 
 
-def new_full(self: Tensor, size: Any, fill_value: Any, **keywords: Any) -> Tensor:
+def new_full(self: Tensor, size: Any, fill_value: Any, **keywords: object) -> Tensor:
     """A constant of this tensor's type."""
     return _new("new_full", self, (size,), _number("new_full", fill_value), keywords)
 

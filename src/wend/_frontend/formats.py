@@ -78,12 +78,12 @@ class SparsePackage:
     load: Callable[[], Any]  # set by the package as a whole
 
 
-def is_sparse_layout(argument: Any) -> bool:
+def is_sparse_layout(argument: object) -> bool:
     """Whether a layout is one of the sparse layouts."""
     return isinstance(argument, layout) and argument.name.startswith("sparse")
 
 
-def check_layout(op: str, argument: Any) -> None:
+def check_layout(op: str, argument: object) -> None:
     """Raises ArgumentTypeError for no layout, NotImplementedInWend for a sparse layout."""
     if argument is None or argument is strided:
         return

@@ -14,12 +14,14 @@ from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError, ShapeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
+from wend._engine.core._types import PrimitiveBase
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.reshapes import Reshape
 from wend._frontend import creation, formats
 from wend._frontend.aliasing.versions import base_now, stands_for, storage_of
+from wend._frontend.formats import memory_format
 from wend._frontend.strides import MOST_KEPT, concrete, layout_of
 
 
@@ -37,7 +39,7 @@ class View(Reshape):
     facts = OpFacts(must_view=True)
 
 
-def viewable(prim: Any, x: Tensor, args: Any) -> bool:
+def viewable(prim: PrimitiveBase, x: Tensor, args: tuple[Any, ...]) -> bool:
     """Whether the reshape `prim` of `x` can share x's elements."""
     _hot.refreshed(x)
     strides, _ = layout_of(x)
@@ -94,12 +96,12 @@ def _view_of_dtype(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 ops.view.general = _view_of_dtype
 
 
-def attach_reshape(t: Tensor, x: Tensor, prim: Any, args: Any) -> bool:
+def attach_reshape(t: Tensor, x: Tensor, prim: PrimitiveBase, args: tuple[Any, ...]) -> bool:
     """Whether the result of a reshape is to be an alias of the operand."""
     return viewable(prim, x, args)
 
 
-def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> bool:
     """Whether the elements lie in row-major order without gaps."""
     if memory_format is not None and memory_format in _RANKS:
         return is_channels_last(self, memory_format)
@@ -129,7 +131,7 @@ def _channels_last_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def is_channels_last(x: Tensor, memory_format: Any = formats.channels_last) -> bool:
+def is_channels_last(x: Tensor, memory_format: memory_format = formats.channels_last) -> bool:
     """Whether the elements of a tensor of that format's rank lie with the channels innermost."""
     if x.dim() != _RANKS[memory_format]:
         return False
@@ -162,7 +164,7 @@ def in_format(x: Tensor, memory_format: Any, op: str, fresh: bool = False) -> Te
     return target
 
 
-def _clone_in_format(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _clone_in_format(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
     """clone(memory_format=...): a copy marked as lying in the format."""
     memory_format = keywords.get("memory_format")
     if memory_format is None or memory_format is formats.preserve_format:
@@ -206,7 +208,7 @@ def storage_offset(self: Tensor) -> int:
     return layout_of(self)[1]
 
 
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
     if is_contiguous(self, memory_format):
         return self

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from wend._engine.base import dtypes
-from wend._engine.base.devices import META, MetaPackage, placement, usable
+from wend._engine.base.devices import META, DeviceLike, MetaPackage, placement, usable
 from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import (
@@ -34,6 +34,7 @@ from wend._frontend.aliasing import rebinding as aliasing
 from wend._frontend.aliasing.outside_memory import expose
 from wend._frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
 from wend._frontend.autograd.grad_modes import is_inference
+from wend._frontend.formats import memory_format
 from wend._frontend.interop.shared import is_shared, share_memory_
 from wend._frontend.typed import type_name
 
@@ -46,14 +47,14 @@ def _converted(x: Tensor, dtype: DType | None, copy: bool) -> Tensor:
     return ops.cast(x, dtype)  # type: ignore[no-any-return]
 
 
-def _to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """Calls of `to` that are no plain change of dtype."""
     if _dtype_asked(args[1:], kwargs) is not None:
         return NotImplemented
     return to(*args, **kwargs)
 
 
-def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def to(self: Tensor, *args: object, **kwargs: object) -> Tensor:
     """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself.
 
     Keywords: dtype, device, non_blocking, copy, memory_format.  Raises DeviceError for a device
@@ -147,7 +148,7 @@ _TYPE_NAMES = {
 }  # fmt: skip
 
 
-def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+def type_(self: Tensor, dtype: DType | str | type | None = None, non_blocking: bool = False) -> Any:
     """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
     if dtype is None:
         return f"torch.{_TYPE_NAMES[self.dtype.name]}Tensor"
@@ -161,13 +162,13 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     raise DataRefused(f"type: invalid type: {name!r}")
 
 
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+def cpu(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """This tensor: already on the CPU."""
     return self
 
 
 def cuda(
-    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+    self: Tensor, device: DeviceLike = None, non_blocking: bool = False, memory_format: Any = None
 ) -> Tensor:
     """Raises DeviceError: no CUDA device is available."""
     usable(Device("cuda") if device is None else device, "cuda")
@@ -195,7 +196,7 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     return self
 
 
-def fill_(self: Tensor, value: Any) -> Tensor:
+def fill_(self: Tensor, value: object) -> Tensor:
     """Overwrite every element by `value`, a number or a 0-d tensor."""
     if isinstance(value, Tensor):
         if value.dim() != 0:
@@ -220,7 +221,7 @@ def zero_(self: Tensor) -> Tensor:
     return fill_(self, 0)
 
 
-def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+def index_put_(self: Tensor, indices: Any, values: object, accumulate: bool = False) -> Tensor:
     """self[indices] = values, or += with accumulate."""
     aliasing.check_writable(self, "index_put_")
     with one_at_a_time():
@@ -249,7 +250,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self
 
 
-def set_(self: Tensor, source: Any = None, *unused: Any, **more: Any) -> Tensor:
+def set_(self: Tensor, source: Any = None, *unused: object, **more: object) -> Tensor:
     """Share the data of `source`; without arguments, become empty."""
     if source is None:
         source = creation.empty(0, dtype=self.dtype)
@@ -259,7 +260,9 @@ def set_(self: Tensor, source: Any = None, *unused: Any, **more: Any) -> Tensor:
     return self
 
 
-def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
+def resize_(
+    self: Tensor, *sizes: object, size: Any = None, memory_format: memory_format | None = None
+) -> Tensor:
     """Give this tensor a new shape; elements are kept in row-major order, new elements are 0.
 
     The tensor keeps its memory, and shares it with the same tensors, unless more is needed.
@@ -296,7 +299,9 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
     return self
 
 
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(
+    self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None
+) -> Tensor:
     """resize_ to the shape of `the_template`."""
     return resize_(self, tuple(the_template.shape))
 
@@ -362,7 +367,7 @@ def data_ptr(self: Tensor) -> int:
     return int(array.ctypes.data) if array.size else 0
 
 
-def new(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def new(self: Tensor, *args: object, **kwargs: object) -> Tensor:
     """A tensor of this dtype from sizes or data."""
     if args and not isinstance(args[0], int) and not isinstance(args[0], Size):
         return creation.tensor(args[0], dtype=self.dtype)
@@ -396,12 +401,12 @@ def reversed_(self: Tensor) -> Tensor:
     return ops.flip(self, (0,)) if self.dim() else self  # type: ignore[no-any-return]
 
 
-def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+def pin_memory(self: Tensor, device: DeviceLike = None) -> Tensor:
     """There is no accelerator to pin memory for: this tensor."""
     return self
 
 
-def is_pinned(self: Tensor, device: Any = None) -> bool:
+def is_pinned(self: Tensor, device: DeviceLike = None) -> bool:
     """False: there is no accelerator to pin memory for."""
     return False
 
@@ -418,7 +423,7 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input)
 
 
-def typename(obj: Any) -> str:
+def typename(obj: object) -> str:
     """The name of an object's type, in PyTorch's spelling."""
     if isinstance(obj, Tensor):
         return str(obj.type())
@@ -447,7 +452,7 @@ def _never(self: Tensor) -> bool:
 def _by_sparse(name: str) -> Any:
     """A method that is part of `wend.sparse`, which is imported at the first call."""
 
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Tensor, *args: object, **kwargs: object) -> Any:
         return formats.SparsePackage.load().methods.call(name, self, *args, **kwargs)
 
     method.__name__ = name
@@ -470,14 +475,14 @@ def is_signed(self: Tensor) -> bool:
     return self.dtype.is_signed
 
 
-def _named(name: str, function: Any) -> FunctionType:
+def _named(name: str, function: Callable[..., Any]) -> FunctionType:
     """The function under a new name, which overrides compare."""
     alias = FunctionType(function.__code__, function.__globals__, name)
     alias.__doc__, alias.__annotations__ = function.__doc__, function.__annotations__
     return alias
 
 
-def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+def to_device(self: Tensor, device: DeviceLike, /, *, stream: Any = None) -> Tensor:
     """This tensor on a device: the array API's name of `to`."""
     return to(self, device)
 
@@ -533,7 +538,9 @@ def _flat(values: Any) -> list[Any]:
     return out
 
 
-def through_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def through_mode(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """The answer of this thread's innermost mode, which is off meanwhile.
 
     Raises TypeError if the mode answers NotImplemented.
@@ -553,7 +560,7 @@ def through_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return answer
 
 
-def _asks_itself(a: Any) -> bool:
+def _asks_itself(a: object) -> bool:
     return type(a) is not Tensor and _hot.has_override(a) and not isinstance(a, (list, tuple))
 
 
@@ -611,7 +618,7 @@ def default_torch_function(
 _GRAD = Tensor.grad.__get__  # type: ignore[attr-defined]
 
 
-def _as_class(result: Any, cls: Any) -> Any:
+def _as_class(result: object, cls: Any) -> Any:
     if isinstance(result, Tensor):
         if not isinstance(result, cls):
             instance = _hot.native_new(cls)

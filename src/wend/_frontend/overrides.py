@@ -54,12 +54,12 @@ def _public(name: str) -> bool:
     return name in _SPECIAL or not (name.startswith("_") or name in _INTERNAL)
 
 
-def _asks(x: Any) -> bool:
+def _asks(x: object) -> bool:
     return _hot.slot("override_enabled")() and not is_plain(type(x))
 
 
 def _asking_method(plain: Function, name: str) -> Function:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: object, *args: object, **kwargs: object) -> Any:
         if _asks(self):
             return torch_function(getattr(Tensor, name), (self, *args), kwargs)
         return plain(self, *args, **kwargs)
@@ -67,9 +67,9 @@ def _asking_method(plain: Function, name: str) -> Function:
     return functools.update_wrapper(method, plain)
 
 
-def _asking_attribute(plain: Any) -> property:
+def _asking_attribute(plain: object) -> property:
     def through(access: str) -> Function:
-        def accessor(self: Any, *value: Any) -> Any:
+        def accessor(self: object, *value: object) -> Any:
             function = getattr(plain, access)
             return (
                 torch_function(function, (self, *value), {})
@@ -84,7 +84,7 @@ def _asking_attribute(plain: Any) -> property:
     )
 
 
-def _prepare(cls: Any, **options: Any) -> None:
+def _prepare(cls: Any, **options: object) -> None:
     """Called for each new subclass of Tensor."""
     super(Tensor, cls).__init_subclass__(**options)
     if cls.__torch_function__ == _inherited(cls) or is_plain(cls):
@@ -102,7 +102,7 @@ def _prepare(cls: Any, **options: Any) -> None:
             setattr(cls, name, _asking_method(plain, name))
 
 
-def _inherited(cls: Any) -> Any:
+def _inherited(cls: object) -> Any:
     return Tensor.__torch_function__.__func__.__get__(cls)  # type: ignore[attr-defined]
 
 
@@ -137,24 +137,24 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return any(by_mode or (type(a) is not Tensor and _asked(a)) for a in relevant_args)
 
 
-def _asked(a: Any) -> bool:
+def _asked(a: object) -> bool:
     """Whether a class of the user's is to be asked: not that of a tensor on the device meta."""
     plain = getattr(type(a), "plain_class", None)
     return _hot.has_override(a) if plain is None else not is_plain(plain)
 
 
-def has_torch_function_unary(obj: Any) -> bool:
+def has_torch_function_unary(obj: object) -> bool:
     """has_torch_function of `obj` alone."""
     return has_torch_function((obj,))
 
 
-def has_torch_function_variadic(*args: Any) -> bool:
+def has_torch_function_variadic(*args: object) -> bool:
     """has_torch_function of the arguments."""
     return has_torch_function(args)
 
 
 def handle_torch_function(
-    public_api: Function, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+    public_api: Function, relevant_args: Iterable[Any], *args: object, **kwargs: object
 ) -> Any:
     """Ask the classes of the relevant arguments, the most derived first, to make this call.
 
@@ -163,7 +163,9 @@ def handle_torch_function(
     return torch_function(public_api, args, kwargs, relevant_args)
 
 
-def redispatch_function(func: Function, types: Any, args: Any, kwargs: Any) -> Any:
+def redispatch_function(
+    func: Function, types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Call a function without being asked about this call; ops inside of the function ask again.
 
     For a `__torch_function__` that lets a call go on. An op is computed at once.
@@ -184,7 +186,7 @@ def wrap_torch_function(dispatcher: Function) -> Callable[[Function], Function]:
 
     def inner(func: Function) -> Function:
         @functools.wraps(func)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(*args: object, **kwargs: object) -> Any:
             relevant = dispatcher(*args, **kwargs)
             if has_torch_function(relevant):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
@@ -230,8 +232,8 @@ def get_testing_overrides() -> dict[Function, Function]:
     }
 
 
-def _stand_in(function: Any) -> Function:
-    def stand_in(*args: Any, **kwargs: Any) -> int:
+def _stand_in(function: Callable[..., Any]) -> Function:
+    def stand_in(*args: object, **kwargs: object) -> int:
         return -1
 
     try:
@@ -256,7 +258,7 @@ def get_ignored_functions() -> set[Function]:
     return {f for f in candidates if f not in asked and not takes_tensors(f)}
 
 
-def takes_tensors(function: Any) -> bool:
+def takes_tensors(function: Callable[..., Any]) -> bool:
     """Whether a parameter is a tensor, by its annotation or name, or may be anything."""
     if function in (Tensor.as_subclass, Tensor.__torch_function__):
         return False

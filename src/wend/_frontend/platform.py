@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NoReturn
 
-from wend._engine.base.devices import CPU, device, usable
+from wend._engine.base.devices import CPU, DeviceLike, device, usable
 from wend._engine.base.devices import device as Device
 from wend._engine.base.errors import DeviceError, ExecutionError
 
@@ -28,7 +28,7 @@ class Stream:
 
     _refused_by_wend = True
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: object, **kwargs: object) -> Any:
         refuse_queue(cls.__name__)
 
 
@@ -37,7 +37,7 @@ class Event:
 
     _refused_by_wend = True
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: object, **kwargs: object) -> Any:
         refuse_queue(cls.__name__)
 
 
@@ -56,7 +56,7 @@ def device_count() -> int:
     return 0
 
 
-def no_bytes(device: Any = None) -> int:
+def no_bytes(device: DeviceLike = None) -> int:
     """0: there is no such device, and no memory of that device in use."""
     return 0
 
@@ -66,11 +66,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return False
 
 
-def nothing(*args: Any, **kwargs: Any) -> None:
+def nothing(*args: object, **kwargs: object) -> None:
     """Seeding, synchronising or emptying the cache of devices that are not there."""
 
 
-def refuse(*args: Any, **kwargs: Any) -> Any:
+def refuse(*args: object, **kwargs: object) -> Any:
     """Raises DeviceError: the call needs a device that is not there."""
     raise DeviceError(NO_CUDA)
 
@@ -80,7 +80,7 @@ def current_accelerator(check_available: bool = False) -> device | None:
     return None
 
 
-def get_device_module(device: Any = None) -> ModuleType:
+def get_device_module(device: DeviceLike = None) -> ModuleType:
     """torch.cpu, or the module of another kind of device, which answers that there is none.
 
     Raises ExecutionError (a RuntimeError) for a kind of device that has no module.
@@ -95,7 +95,7 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 @contextmanager
-def _flags(**unused: Any) -> Iterator[None]:
+def _flags(**unused: object) -> Iterator[None]:
     yield
 
 
@@ -111,11 +111,11 @@ __all__ = [
 ]
 
 
-def itself(obj: Any, *args: Any, **kwargs: Any) -> Any:
+def itself(obj: object, *args: object, **kwargs: object) -> Any:
     """The result of torch.jit.script: the function, class or module unchanged."""
     return obj
 
 
-def jit_marker(drop: Any = False, **kwargs: Any) -> Any:
+def jit_marker(drop: object = False, **kwargs: object) -> Any:
     """A decorator, with or without arguments, that leaves the function unchanged."""
     return drop if callable(drop) else itself

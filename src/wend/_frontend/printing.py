@@ -96,7 +96,7 @@ def set_printoptions(
         setattr(OPTIONS, name, value)
 
 
-def _checked_count(name: str, value: Any) -> int:
+def _checked_count(name: str, value: object) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ArgumentTypeError(f"set_printoptions: {name} must be an int, not {value!r}")
     count = int(value)
@@ -388,7 +388,7 @@ def meta_text(tensor: Tensor) -> str:
     )
 
 
-def _node_name(node: Any) -> str:
+def _node_name(node: object) -> str:
     name = getattr(node, "name", None)
     return str(name()) if callable(name) else type(node).__name__
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from wend._engine.base import random_state
-from wend._engine.base.devices import AWAY, META, usable
+from wend._engine.base.devices import AWAY, META, DeviceLike, usable
 from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import BOOL, DType, finfo, float32, float64, iinfo, int64, uint8
 from wend._engine.base.errors import (
@@ -65,7 +65,7 @@ __all__ = [
 class Generator:
     """A separate stream of random numbers: torch.Generator()."""
 
-    def __init__(self, device: Any = "cpu", *, _state: RandomState | None = None) -> None:
+    def __init__(self, device: DeviceLike = "cpu", *, _state: RandomState | None = None) -> None:
         self._place = usable(device, "Generator")
         self._own = _state if _state is not None else RandomState()
 
@@ -144,7 +144,7 @@ class _DefaultGenerator(Generator):
 default_generator: Generator = _DefaultGenerator()
 
 
-def _state_bytes(state: Any) -> bytes:
+def _state_bytes(state: object) -> bytes:
     if not isinstance(state, Tensor) or state.dtype is not uint8:
         raise ArgumentTypeError("set_state: RNG state must be a torch.ByteTensor")
     return bytes(_hot.ensure(_hot.refreshed(state)).tobytes())
@@ -176,7 +176,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, **unused: Any) -> Iterator[None]:
+def fork_rng(devices: Any = None, enabled: bool = True, **unused: object) -> Iterator[None]:
     """Inside the block the default generator may be used freely; the state is restored after."""
     if not enabled:
         yield
@@ -199,7 +199,7 @@ def reserve(generator: Any, count: int) -> tuple[int, int]:
     return generator._state.reserve(count)
 
 
-def _count(shape: Any) -> int:
+def _count(shape: Sequence[int]) -> int:
     n = 1
     for extent in shape:
         n *= extent
@@ -217,7 +217,9 @@ def _draw(op: str, size: Any, keywords: dict[str, Any]) -> Tensor:
     return finished(_same, _numbers(draw, shape, options.dtype, generator), options)
 
 
-def _numbers(draw: Any, shape: tuple[Any, ...], dtype: DType | None, generator: Any) -> Tensor:
+def _numbers(
+    draw: Any, shape: tuple[Any, ...], dtype: DType | None, generator: Generator | None
+) -> Tensor:
     """Uniform or standard normal numbers; both parts of complex numbers are drawn.
 
     The parts of a complex normal number have variance 1/2, so that the number has variance 1.
@@ -231,7 +233,7 @@ def _numbers(draw: Any, shape: tuple[Any, ...], dtype: DType | None, generator: 
     return ops.view_as_complex(parts)  # type: ignore[no-any-return]
 
 
-def _same(x: Tensor, **unused: Any) -> Tensor:
+def _same(x: Tensor, **unused: object) -> Tensor:
     return x
 
 
@@ -257,12 +259,12 @@ def _like(op: str, input: Tensor, keywords: dict[str, Any]) -> Tensor:
     return _draw(op, (tuple(input.shape),), keywords)
 
 
-def rand_like(input: Tensor, **keywords: Any) -> Tensor:
+def rand_like(input: Tensor, **keywords: object) -> Tensor:
     """Uniform numbers with the shape and dtype of `input`."""
     return _like("rand", input, keywords)
 
 
-def randn_like(input: Tensor, **keywords: Any) -> Tensor:
+def randn_like(input: Tensor, **keywords: object) -> Tensor:
     """Standard normal numbers with the shape and dtype of `input`."""
     return _like("randn", input, keywords)
 
@@ -280,7 +282,7 @@ def randint(*args: Any, **keywords: Any) -> Tensor:
     return finished(_same, integers, options)
 
 
-def _randint_arguments(args: Any, keywords: dict[str, Any]) -> tuple[int, int, Any]:
+def _randint_arguments(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[int, int, Any]:
     rest = list(args)
     low = keywords.pop("low", None)
     high = keywords.pop("high", None)
@@ -302,7 +304,7 @@ def _randint_arguments(args: Any, keywords: dict[str, Any]) -> tuple[int, int, A
     return _int("randint", "low", low), _int("randint", "high", high), size
 
 
-def _int(op: str, name: str, value: Any) -> int:
+def _int(op: str, name: str, value: object) -> int:
     try:
         number = int_of(value)
     except TypeError:
@@ -340,7 +342,7 @@ def check_range(op: str, low: int, high: int, dtype: DType) -> None:
             )
 
 
-def randint_like(input: Tensor, *bounds: Any, **keywords: Any) -> Tensor:
+def randint_like(input: Tensor, *bounds: object, **keywords: object) -> Tensor:
     """randint_like(input, [low=0], high): as `randint`, with the shape and dtype of `input`."""
     keywords.pop("memory_format", None)
     if keywords.get("dtype") is None:
@@ -370,7 +372,9 @@ def randperm(n: int, **keywords: Any) -> Tensor:
     return finished(_same, ops.cast(order, dtype) if dtype is not int64 else order, options)
 
 
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, **keywords: Any) -> Tensor:
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: int | Sequence[int] | None = None, **keywords: object
+) -> Tensor:
     """Normal numbers with the given means and deviations (numbers or tensors).
 
     Raises ValueRefused for a negative deviation, ValuesRefused (when computed) for a tensor's.
@@ -394,7 +398,9 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, **keywords: Any) -
     return randn(*[tuple(shape)], generator=generator, **keywords) * std + mean
 
 
-def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+def bernoulli(
+    input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
     """1 with probability input (or p), else 0; the dtype of `input`.
 
     Raises as `probability`.
@@ -411,7 +417,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
     return draws
 
 
-def probability(op: str, p: Any) -> Any:
+def probability(op: str, p: float | Tensor) -> Any:
     """A number or tensor that lies from 0 to 1.
 
     Raises ValueRefused for another number, ValuesRefused (when computed) for a tensor's element,
@@ -430,8 +436,8 @@ def multinomial(
     num_samples: int,
     replacement: bool = False,
     *,
-    generator: Any = None,
-    out: Any = None,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Indices drawn with probabilities proportional to the rows of `input`."""
     rows = 1 if input.dim() == 1 else input.shape[0]
@@ -444,26 +450,26 @@ def multinomial(
     return indices  # type: ignore[no-any-return]
 
 
-def poisson(input: Tensor, generator: Any = None) -> Tensor:
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers with the rates `input`."""
     seed, offset = reserve(generator, input.numel())
     return ops.poisson_draw(input, seed, offset)  # type: ignore[no-any-return]
 
 
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """How many of `count` trials succeed, each with probability `prob`."""
     drawn = broadcast_shapes("binomial", tuple(count.shape), tuple(prob.shape))
     seed, offset = reserve(generator, _count(drawn))
     return ops.binomial_draw(count, prob, seed, offset)  # type: ignore[no-any-return]
 
 
-def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Gamma numbers of the shapes `input` and scale 1, with gradients by the shapes."""
     seed, offset = reserve(generator, input.numel())
     return ops.standard_gamma(input, seed, offset)  # type: ignore[no-any-return]
 
 
-def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Dirichlet numbers of the concentrations `input` along the last dim, with gradients."""
     seed, offset = reserve(generator, input.numel())
     return ops.dirichlet_draw(input, seed, offset)  # type: ignore[no-any-return]
@@ -479,7 +485,7 @@ def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     return ops.dirichlet_slope(x, alpha, total)  # type: ignore[no-any-return]
 
 
-def von_mises(concentration: Tensor, generator: Any = None) -> Tensor:
+def von_mises(concentration: Tensor, generator: Generator | None = None) -> Tensor:
     """Angles from -pi to pi around 0 of the given concentrations."""
     seed, offset = reserve(generator, concentration.numel())
     return ops.von_mises_draw(concentration, seed, offset)  # type: ignore[no-any-return]
@@ -495,7 +501,7 @@ def _fill(self: Tensor, values: Tensor) -> Tensor:
     return self
 
 
-def _drawn(self: Tensor, op: Any, *parameters: Any, generator: Any) -> Tensor | None:
+def _drawn(self: Tensor, op: Any, *parameters: Any, generator: Generator | None) -> Tensor | None:
     """A draw of one step; None for dtypes but float32 and float64.
 
     For those dtypes the one-step draws have other numbers than `rand` and `randn`, rounded later.
@@ -507,14 +513,14 @@ def _drawn(self: Tensor, op: Any, *parameters: Any, generator: Any) -> Tensor | 
     return op(shape, *parameters, seed, offset, dtype=self.dtype)  # type: ignore[no-any-return]
 
 
-def _unit(self: Tensor, generator: Any) -> Tensor:
+def _unit(self: Tensor, generator: Generator | None) -> Tensor:
     shape = tuple(self.shape)
     seed, offset = reserve(generator, _count(shape))
     dtype = self.dtype if self.dtype.is_floating_point else float64
     return ops.uniform(shape, seed, offset, dtype=dtype)  # type: ignore[no-any-return]
 
 
-def _normal(self: Tensor, generator: Any) -> Tensor:
+def _normal(self: Tensor, generator: Generator | None) -> Tensor:
     return _numbers(ops.standard_normal, tuple(self.shape), self.dtype, generator)
 
 
@@ -539,7 +545,9 @@ def uniform_(
     return _fill(self, _unit(self, generator) * (to - low) + low if values is None else values)
 
 
-def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
     """Fill with normal numbers."""
     if not std >= 0:
         raise ValueRefused(f"normal_: expects std >= 0.0, but found std {std}")
@@ -547,7 +555,9 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     return _fill(self, _normal(self, generator) * std + mean if values is None else values)
 
 
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+def bernoulli_(
+    self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
+) -> Tensor:
     """Fill with 1 (probability p) and 0. Raises as `probability`."""
     p = probability("bernoulli_", p)
     return _fill(self, _unit(self, generator) < p)
@@ -563,14 +573,14 @@ def _continuous(op: str, x: Tensor, name: str, scale: float) -> None:
         raise ValueRefused(f"{op}: expects {name} > 0.0, but found {name}={scale}")
 
 
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate lambd. Raises ValueRefused unless lambd > 0."""
     _continuous("exponential_", self, "lambda", lambd)
     return _fill(self, -ops.log1p(-_unit(self, generator)) / lambd)
 
 
 def log_normal_(
-    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill with numbers whose logarithm is normal. Raises ValueRefused unless std > 0."""
     _continuous("log_normal_", self, "std", std)
@@ -579,14 +589,14 @@ def log_normal_(
 
 
 def cauchy_(
-    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill with Cauchy numbers. Raises ValueRefused unless sigma > 0."""
     _continuous("cauchy_", self, "sigma", sigma)
     return _fill(self, ((_unit(self, generator) - 0.5) * math.pi).tan() * sigma + median)
 
 
-def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with the number of trials up to the first success.
 
     Raises ValueRefused unless 0 < p < 1.
@@ -598,7 +608,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     return _fill(self, (ops.log1p(-_unit(self, generator)) / tail).ceil().clamp(min=1))
 
 
-def random_(self: Tensor, *bounds: int, generator: Any = None, **kw: Any) -> Tensor:
+def random_(self: Tensor, *bounds: int, generator: Generator | None = None, **kw: Any) -> Tensor:
     """Fill with integers: random_(), random_(to), random_(from, to)."""
     bounds = tuple(v for v in (kw.pop("from", None), kw.pop("to", None)) if v is not None) or bounds
     if len(bounds) == 2:

@@ -17,7 +17,7 @@ class RemovableHandle:
 
     next_id: int = 0
 
-    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+    def __init__(self, hooks_dict: dict[Any, Any], *, extra_dict: object = None) -> None:
         self.hooks_ref = _reference(hooks_dict)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
@@ -27,7 +27,7 @@ class RemovableHandle:
         self.extra_refs = [_reference(extra) for extra in extras]
 
     @classmethod
-    def add(cls, hooks: dict[int, Any], hook: Any) -> RemovableHandle:
+    def add(cls, hooks: dict[int, Any], hook: object) -> RemovableHandle:
         """Put a hook behind those already in the table."""
         handle = cls(hooks)
         hooks[handle.id] = hook
@@ -62,11 +62,11 @@ class RemovableHandle:
     def __enter__(self) -> RemovableHandle:
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.remove()
 
 
-def _reference(hooks: Any) -> Callable[[], Any]:
+def _reference(hooks: object) -> Callable[[], Any]:
     try:
         return weakref.ref(hooks)
     except TypeError:  # a plain dict, or None, admits no weak reference
@@ -80,7 +80,7 @@ class HookTable(OrderedDict[int, Any]):
         """Called with each change of the number of hooks; for tables that somebody counts."""
 
     def add(
-        self, hook: Callable[..., Any], *, first: bool = False, extra: Any = None
+        self, hook: Callable[..., Any], *, first: bool = False, extra: object = None
     ) -> RemovableHandle:
         """Register a hook; `first` puts it before those already there."""
         handle = RemovableHandle(self, extra_dict=extra)
@@ -89,7 +89,7 @@ class HookTable(OrderedDict[int, Any]):
             self.move_to_end(handle.id, last=False)
         return handle
 
-    def __setitem__(self, key: int, hook: Any) -> None:
+    def __setitem__(self, key: int, hook: object) -> None:
         added = key not in self
         super().__setitem__(key, hook)
         if added:
@@ -99,7 +99,7 @@ class HookTable(OrderedDict[int, Any]):
         super().__delitem__(key)
         self._count(-1)
 
-    def pop(self, key: int, *default: Any) -> Any:
+    def pop(self, key: int, *default: object) -> Any:
         if key not in self:
             return super().pop(key, *default)
         hook = self[key]
@@ -114,5 +114,5 @@ class HookTable(OrderedDict[int, Any]):
         for key in list(self):
             del self[key]
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         return type(self), (), None, None, iter(list(self.items()))

@@ -70,7 +70,7 @@ class UntypedStorage:
         """The elements as Python numbers."""
         return self._elements().tolist()  # type: ignore[no-any-return]
 
-    def fill_(self, value: Any) -> UntypedStorage:
+    def fill_(self, value: complex) -> UntypedStorage:
         """Overwrite every element."""
         self._elements().fill_(value)
         return self
@@ -81,11 +81,11 @@ class UntypedStorage:
     def __len__(self) -> int:
         return self.size()
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         part = self._elements()[index]
         return part.tolist() if part.dim() else part.item()
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int | slice, value: complex) -> None:
         self._elements()[index] = value
 
     def __iter__(self) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from wend._engine.base.shapes import contiguous_strides
 from wend._engine.core import _types
 from wend._engine.core._hot import Alias, Tensor
+from wend._engine.core._types import TensorType
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.family import Rescaled
 
@@ -48,7 +49,7 @@ def _laid_out(alias: Any) -> Layout:
     return strides, offset
 
 
-def concrete(type_: Any) -> Any:
+def concrete(type_: TensorType) -> Any:
     """The type with the extents that stand for symbols while a function is being explored."""
     if type_.kind is not None:
         return type_
@@ -56,7 +57,7 @@ def concrete(type_: Any) -> Any:
 
 
 @lru_cache(MOST_KEPT)
-def _dense(type_: Any) -> tuple[int, ...]:
+def _dense(type_: TensorType) -> tuple[int, ...]:
     return contiguous_strides(type_.shape)
 
 
@@ -72,7 +73,7 @@ def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any
     return tuple(derived[0]), offset + derived[1], out
 
 
-def strides_on(alias: Alias, type_: Any, strides: tuple[int, ...]) -> Layout | None:
+def strides_on(alias: Alias, type_: TensorType, strides: tuple[int, ...]) -> Layout | None:
     """(strides in elements, offset) of a view whose base has `strides`; None if this is no view
     then."""
     offset, type_ = 0, concrete(type_)

@@ -94,7 +94,7 @@ def _nobody() -> None:
     """Whom the old identity of a leaf stands for."""
 
 
-def _refuse(g: Any) -> None:
+def _refuse(g: object) -> None:
     raise GraphError(
         "Trying to execute AccumulateGrad node that was poisoned by swap_tensors: this can happen "
         "when you try to run backward on a tensor that was swapped."

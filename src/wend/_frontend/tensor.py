@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base import config, dtypes
@@ -15,7 +16,7 @@ from wend._engine.base.errors import (
 )
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core import _hot, _indexing, _types
-from wend._engine.core._hot import Tensor, Value
+from wend._engine.core._hot import Tensor, Trace, Value
 from wend._engine.core.primitive import ops
 from wend._engine.core.provenance import current_site, module_path, one_site
 from wend._engine.core.symbolic import SymInt, SymNumber
@@ -153,7 +154,7 @@ def iterate(x: Tensor) -> Any:
         return iter(ops.unbind(x, 0))
 
 
-def contains(x: Tensor, element: Any) -> bool:
+def contains(x: Tensor, element: object) -> bool:
     """Whether any element equals `element`."""
     if not isinstance(element, (Tensor, bool, int, float, complex)):
         raise DataRefused(
@@ -171,7 +172,7 @@ def size_of_dim(x: Tensor, dim: Any) -> int:
 # -- operators and overrides ----------------------------------------------------------------
 
 
-def operator(name: str, function: Any, x: Tensor, y: Any, swap: bool) -> Any:
+def operator(name: str, function: Callable[..., Any], x: Tensor, y: Any, swap: bool) -> Any:
     """A binary operator whose right side is neither Tensor, float nor int."""
     if isinstance(y, (bool, int, float, complex, SymInt, SymNumber)):
         return function(y, x) if swap else function(x, y)
@@ -211,14 +212,16 @@ def op_by_name(name: str, inplace: bool) -> Any:
     return getattr(Tensor, name) if inplace else getattr(ops, name)
 
 
-def strip_device(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def strip_device(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Check and drop device=, requires_grad= and other arguments without meaning for an op."""
     kwargs = dict(kwargs)
     usable(kwargs.pop("device"), function.__name__)
     return args, kwargs
 
 
-def call_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_out(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`out=`: compute, then rebind the given tensors."""
     kwargs = dict(kwargs)
     out = kwargs.pop("out")
@@ -344,7 +347,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     return self
 
 
-def set_grad(x: Tensor, grad: Any) -> None:
+def set_grad(x: Tensor, grad: object) -> None:
     """`x.grad = g`, not None.  Raises ArgumentTypeError or GraphError if g does not fit."""
     if not isinstance(grad, Tensor):
         raise ArgumentTypeError(
@@ -367,7 +370,7 @@ def set_grad(x: Tensor, grad: Any) -> None:
     x._grad = grad
 
 
-def module_error(error: BaseException, trace: Any) -> None:
+def module_error(error: BaseException, trace: Trace) -> None:
     """Note the user's line and the module path on an error that passes a module's call."""
     if isinstance(error, WendError) and error.site is None:
         site = current_site()
@@ -377,7 +380,7 @@ def module_error(error: BaseException, trace: Any) -> None:
         error.site = site
 
 
-def setitem(x: Tensor, key: Any, value: Any) -> None:
+def setitem(x: Tensor, key: object, value: object) -> None:
     """x[key] = value: an in-place op."""
     if type(value) is not Tensor and isinstance(value, Tensor) and _hot.has_override(value):
         _hot.slot("torch_function")(Tensor.__setitem__, (x, key, value), {})
@@ -397,7 +400,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             aliasing.assign(x, result, None)
 
 
-def _set_part(x: Tensor, key: Any, value: Any) -> bool:
+def _set_part(x: Tensor, key: object, value: object) -> bool:
     """x[key] = value by way of the view x[key], if this is a view: whether that was done."""
     part = x[key]
     if part.alias is None or part.alias.base is not x.alias.base:

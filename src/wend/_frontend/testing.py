@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wend._engine.base import dtypes
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import BOOL, DType, finfo, iinfo
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core import _hot
@@ -15,6 +16,7 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend import random
 from wend._frontend.creation import checked_dtype, sizes_of, tensor
+from wend._frontend.formats import memory_format
 from wend._frontend.interop import compare as interop_compare
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
@@ -73,8 +75,8 @@ class Checks:
 
 
 def assert_close(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     *,
     allow_subclasses: bool = True,
     rtol: float | None = None,
@@ -110,8 +112,8 @@ def assert_close(
 
 
 def assert_allclose(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = True,
@@ -166,7 +168,7 @@ def _first_fault(actual: Any, expected: Any, checks: Checks, path: tuple[Any, ..
     return None
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
@@ -188,7 +190,7 @@ def _at(fault: str | None, path: tuple[Any, ...]) -> str | None:
     return f"{fault}\n\nThe failure occurred for item {place}"
 
 
-def _leaf_fault(actual: Any, expected: Any, checks: Checks) -> str | None:
+def _leaf_fault(actual: object, expected: object, checks: Checks) -> str | None:
     if actual is None or expected is None:
         return None if actual is expected else f"None mismatch: {actual!r} is not {expected!r}"
     if isinstance(actual, bool) and isinstance(expected, bool):
@@ -206,18 +208,18 @@ def _leaf_fault(actual: Any, expected: Any, checks: Checks) -> str | None:
     return _attribute_fault(actual, expected, a, b, checks) or _value_fault(a, b, checks)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, complex)) and not isinstance(value, bool)
 
 
-def _tensor_like(value: Any) -> Any:
+def _tensor_like(value: object) -> Any:
     """The array behind a tensor or a NumPy array; None for anything else."""
     if isinstance(value, Tensor):
         return _hot.ensure(_hot.refreshed(value))
     return interop_compare.values_of(value)
 
 
-def _number_fault(actual: Any, expected: Any, checks: Checks) -> str | None:
+def _number_fault(actual: object, expected: object, checks: Checks) -> str | None:
     if checks.check_dtype and type(actual) is not type(expected):
         return f"The (d)types do not match: {type(actual)} != {type(expected)}."
     names = {int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
@@ -249,7 +251,7 @@ def _scalar_fault(
 def _attribute_fault(actual: Any, expected: Any, a: Any, b: Any, checks: Checks) -> str | None:
     """The first difference before values: in shape, or in an attribute that the checks name."""
 
-    def fault(name: str, x: Any, y: Any) -> str:
+    def fault(name: str, x: object, y: object) -> str:
         return f"The values for attribute '{name}' do not match: {x} != {y}."
 
     if a.shape != b.shape:
@@ -297,15 +299,15 @@ def _value_fault(a: Any, b: Any, checks: Checks) -> str | None:
 
 
 def make_tensor(
-    *shape: Any,
-    dtype: Any,
-    device: Any = None,
+    *shape: object,
+    dtype: DType,
+    device: DeviceLike = None,
     low: float | None = None,
     high: float | None = None,
     requires_grad: bool = False,
     noncontiguous: bool = False,
     exclude_zero: bool = False,
-    memory_format: Any = None,
+    memory_format: memory_format | None = None,
 ) -> Tensor:
     """A tensor of uniform random values in [low, high).
 
@@ -340,7 +342,7 @@ def make_tensor(
     return values.requires_grad_() if requires_grad else values
 
 
-def _bounds(dtype: DType, low: Any, high: Any) -> tuple[Any, Any]:
+def _bounds(dtype: DType, low: float | None, high: float | None) -> tuple[Any, Any]:
     """The half-open range of the values, within the range of the dtype."""
     usual: tuple[Any, Any]
     limits: tuple[Any, Any]

@@ -34,7 +34,9 @@ __all__ = [
 ]
 
 
-def legacy_tensor(name: str, dtype: DType | None, args: tuple[Any, ...], keywords: Any) -> Tensor:
+def legacy_tensor(
+    name: str, dtype: DType | None, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> Tensor:
     """The tensor that `name(*args, **keywords)` makes; no `dtype`: the default, or a tensor's own.
 
     name(): no elements.   name(2, 3), name(Size): of a size.   name(data): of a sequence.
@@ -101,10 +103,10 @@ class TypedConstructor(type):
     dtype: DType
     is_cuda = False
 
-    def __call__(cls, *args: Any, **keywords: Any) -> Tensor:
+    def __call__(cls, *args: object, **keywords: object) -> Tensor:
         return legacy_tensor(cls.__name__, cls.dtype, args, keywords)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if not isinstance(instance, Tensor) or instance.is_meta:
             return False
         return instance.dtype is cls.dtype
@@ -113,7 +115,7 @@ class TypedConstructor(type):
         return f"<class 'torch.{cls.__name__}'>"
 
 
-def type_name(op: str, tensor_type: Any) -> str:
+def type_name(op: str, tensor_type: object) -> str:
     """The bare name of a type: "FloatTensor" of torch.FloatTensor and of "torch.FloatTensor".
 
     Raises DeviceError for a type of a device that is not there, such as torch.cuda.FloatTensor.

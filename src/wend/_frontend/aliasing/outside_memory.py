@@ -11,6 +11,7 @@ from wend._engine.base import dtypes
 from wend._engine.base.devices import CPU
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Alias, Storage, Tensor, Value
+from wend._engine.core._types import TensorType
 from wend._engine.core.primitive import ops
 from wend._frontend.aliasing.versions import base_now, settle, storage_of
 from wend._frontend.strides import overlaps, strides_on
@@ -55,13 +56,13 @@ _OWN_REFERENCES = 4
 _BASE_REFERENCES = 3
 
 
-def share_memory(storage: Storage, type_: Any, memory: Any, pinned: bool) -> None:
+def share_memory(storage: Storage, type_: TensorType, memory: object, pinned: bool) -> None:
     """Let `memory` be where the data of `storage` lies from now on."""
     storage.shared = Shared(memory, pinned)
     storage.data = _volatile(type_, memory)
 
 
-def _volatile(type_: Any, memory: Any) -> Value:
+def _volatile(type_: TensorType, memory: object) -> Value:
     """The value of memory that the outside may write to."""
     data: Value = _hot.held(type_, memory)
     data.extra = _hot.VOLATILE
@@ -184,7 +185,7 @@ def _laid_out(root: Tensor) -> Any:
 class _Window:
     """Elements of an array's memory, as described to NumPy; keeps the array alive."""
 
-    def __init__(self, memory: Any, interface: dict[str, Any]) -> None:
+    def __init__(self, memory: object, interface: dict[str, Any]) -> None:
         self.memory = memory
         self.__array_interface__ = interface
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from wend._engine.base.devices import MetaPackage
@@ -65,7 +66,9 @@ def _tensors(name: str, arguments: Any) -> list[Tensor]:
     return tensors
 
 
-def _gradients(name: str, roots: list[Tensor], grad_outputs: Any) -> list[Any]:
+def _gradients(
+    name: str, roots: list[Tensor], grad_outputs: Tensor | Sequence[Tensor | None] | None
+) -> list[Any]:
     """A gradient (or None for ones) per root, checked."""
     if grad_outputs is None:
         gradients: list[Any] = [None] * len(roots)
@@ -83,7 +86,7 @@ def _refuse_explored(name: str) -> None:
         run.no_gradients(name)
 
 
-def _gradient(name: str, k: int, root: Tensor, g: Any) -> Any:
+def _gradient(name: str, k: int, root: Tensor, g: object) -> Any:
     if not root.requires_grad:
         raise GraphError(
             f"{name}: element {k} of tensors does not require grad and does not have a grad_fn"
@@ -113,12 +116,12 @@ def _gradient(name: str, k: int, root: Tensor, g: Any) -> Any:
 
 
 def backward(
-    tensors: Any,
+    tensors: object,
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
+    grad_variables: object = None,
+    inputs: object = None,
 ) -> None:
     """Sum gradients of the tensors into the `.grad` of the leaves that the tensors depend on.
 
@@ -163,9 +166,9 @@ def _require_grad(name: str, wanted: list[Tensor]) -> None:
 
 
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     only_inputs: bool = True,

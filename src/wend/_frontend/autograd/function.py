@@ -10,6 +10,7 @@ from typing import Any
 from wend._engine.base.errors import ArgumentTypeError, GraphError, ShapeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor, Value
+from wend._engine.core._types import TensorType
 from wend._engine.core.primitive import ops
 from wend._engine.transforms.grad import GradMode
 from wend._engine.transforms.hooks import made_of_parts
@@ -57,7 +58,7 @@ class FunctionCtx:
         """Say which results have no gradient."""
         self._plain = tensors
 
-    def mark_shared_storage(self, *pairs: Any) -> None:
+    def mark_shared_storage(self, *pairs: object) -> None:
         """Nothing: shared data is known anyway."""
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -185,7 +186,7 @@ class Record:
             ctx._resolve = None
         return self._checked(result)
 
-    def _checked(self, result: Any) -> list[Any]:
+    def _checked(self, result: object) -> list[Any]:
         grads = list(result) if isinstance(result, (tuple, list)) else [result]
         n = len(self.args)
         while len(grads) > n and grads[-1] is None:
@@ -226,7 +227,7 @@ class Record:
         return getattr(self.ctx, name)
 
 
-def fitted(name: str, k: int, g: Tensor, type_: Any) -> Tensor:
+def fitted(name: str, k: int, g: Tensor, type_: TensorType) -> Tensor:
     """A gradient in the shape and dtype of the input; raises ShapeError if shapes do not fit."""
     want = tuple(type_.shape)
     if tuple(g.shape) != want:
@@ -269,7 +270,7 @@ class Function(metaclass=_FunctionMeta):
     _backward_cls: Any
     generate_vmap_rule = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         raise GraphError(
             f"{type(self).__name__}: a Function is not instantiated; make forward and backward "
             f"static methods and call {type(self).__name__}.apply(...)"
@@ -283,12 +284,12 @@ class Function(metaclass=_FunctionMeta):
         )
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Any) -> Any:
         """To be defined by the user if `forward` takes no ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: object) -> Any:
         """May be defined by the user: (results, out_dims) for whole batches of arguments."""
         raise NotImplementedError("vmap is not implemented.")
 
@@ -381,12 +382,12 @@ class _Wrapping:
             for out, (place, _) in zip(outputs, record.outs, strict=True)
         )
 
-    def _differentiable(self, out: Any) -> bool:
+    def _differentiable(self, out: Tensor) -> bool:
         if not isinstance(out, Tensor) or out.dtype.category < 2:
             return False
         return not any(out is t for t in self.ctx._plain)
 
-    def _plain(self, out: Any) -> Any:
+    def _plain(self, out: Tensor) -> Any:
         """A result without gradient: inputs that are handed through become new tensors."""
         handed_through = isinstance(out, Tensor) and any(out is a for a in self.args)
         if handed_through and not any(out is t for t in self.ctx._dirty):
@@ -437,7 +438,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a `backward` that cannot be differentiated itself: doing so raises GraphError."""
 
     @functools.wraps(backward)
-    def wrapper(ctx: Any, *grads: Any) -> Any:
+    def wrapper(ctx: FunctionCtx, *grads: object) -> Any:
         with GradMode(False):
             result = backward(ctx, *grads)
         if not _hot.current_trace().mode.grad:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from wend._engine.base.errors import ArgumentTypeError, GraphError
 from wend._engine.core import _hot, _modules, _types
+from wend._engine.core._types import Program
+from wend._engine.core.primitive import Primitive
 from wend._engine.core.symtrace import template
 from wend._engine.transforms import stops
 from wend._engine.transforms.differentiate import saved_inputs
@@ -30,7 +32,7 @@ def is_inference_mode_enabled() -> bool:
 class _Switch(_modules.ModeBlock):
     """A context manager, and a decorator, that changes the mode of this thread."""
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: object) -> Any:
         raise NotImplementedError
 
     def _again(self) -> Any:
@@ -42,7 +44,7 @@ class _Switch(_modules.ModeBlock):
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
-            def generate(*args: Any, **kwargs: Any) -> Any:
+            def generate(*args: object, **kwargs: object) -> Any:
                 generator = function(*args, **kwargs)
                 sent = None
                 while True:
@@ -56,21 +58,21 @@ class _Switch(_modules.ModeBlock):
             return generate  # type: ignore[return-value]
 
         @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
+        def inside(*args: object, **kwargs: object) -> Any:
             with self._again():
                 return function(*args, **kwargs)
 
         return inside  # type: ignore[return-value]
 
 
-def _without_call(cls: type, function: Any) -> Any:
+def _without_call(cls: type, function: Callable[..., Any]) -> Any:
     return cls()(function)
 
 
 class no_grad(_Switch):
     """Nothing that is recorded inside has a gradient."""
 
-    def __new__(cls, function: Any = None) -> Any:
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         return super().__new__(cls) if function is None else _without_call(cls, function)
 
     def _mode(self, mode: Any) -> Any:
@@ -80,7 +82,7 @@ class no_grad(_Switch):
 class enable_grad(_Switch):
     """Gradients are recorded inside."""
 
-    def __new__(cls, orig_func: Any = None) -> Any:
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         return super().__new__(cls) if orig_func is None else _without_call(cls, orig_func)
 
     def _mode(self, mode: Any) -> Any:
@@ -115,7 +117,7 @@ class set_grad_enabled(_Switch):
 class inference_mode(_Switch):
     """No gradients, and none later either for tensors made inside."""
 
-    def __new__(cls, mode: Any = True) -> Any:
+    def __new__(cls, mode: object = True) -> Any:
         return _without_call(cls, mode) if callable(mode) else super().__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
@@ -133,12 +135,12 @@ class inference_mode(_Switch):
         return _types.intern_mode(not self._on, self._on, *key[2:])
 
 
-def is_inference(self: Any) -> bool:
+def is_inference(self: object) -> bool:
     """Whether this tensor was made in inference mode."""
     return bool(_hot.value_of(self).inference)
 
 
-def check_saved(prim: Any, program: Any, values: list[Any]) -> None:
+def check_saved(prim: Primitive, program: Program, values: list[Any]) -> None:
     """Raise GraphError if the gradient of an op would need an inference tensor (slot)."""
     operands = [v for v in values if v is not None]
     graph = program.graph
@@ -214,7 +216,7 @@ class detect_anomaly(_Switch):
     def _again(self) -> Any:
         return detect_anomaly(self._on)
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: object) -> Any:
         return _with_anomaly(mode, self._on)
 
 
@@ -230,7 +232,7 @@ class set_multithreading_enabled(_Switch):
 
     _again = clone
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: object) -> Any:
         return mode
 
 
@@ -249,7 +251,7 @@ class enforce_grad_layout_policy(_Switch):
 
     _again = clone
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: object) -> Any:
         return mode
 
 

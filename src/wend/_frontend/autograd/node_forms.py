@@ -107,7 +107,7 @@ class Builder:
         assert match is not None
         return lambda *edges: self.node(f"{match[1]}Backward{match[2] or 0}", *edges)
 
-    def node(self, name: str, *edges: Any) -> Result | None:
+    def node(self, name: str, *edges: object) -> Result | None:
         """A node of that very name."""
         wanted = [
             e

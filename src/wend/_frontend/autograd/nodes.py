@@ -7,11 +7,13 @@ graph keeps the graph alive.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from wend._engine.base.errors import ArgumentTypeError, GraphError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Leaf, Segment, Tensor, Value
+from wend._engine.core._types import PrimitiveBase
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.provenance import Site, site_of
 from wend._engine.core.symtrace import template
@@ -221,13 +223,13 @@ class Node:
         assert hooks is not None
         return hooks.metadata
 
-    def register_hook(self, fn: Any) -> RemovableHandle:
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_inputs, grad_outputs)` after the node; a result replaces grad_inputs."""
         hooks = self._hooks()
         assert hooks is not None
         return RemovableHandle.add(hooks.after, fn)
 
-    def register_prehook(self, fn: Any) -> RemovableHandle:
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_outputs)` before the node; a result replaces grad_outputs."""
         hooks = self._hooks()
         assert hooks is not None
@@ -293,7 +295,9 @@ def _class_of(name: str) -> type[Node]:
 _OF_NUMBERS = frozenset({"add", "sub", "mul", "div"})
 
 
-def _differentiated(region: Region, low: int, prim: Any, inputs: tuple[int, ...]) -> list[int]:
+def _differentiated(
+    region: Region, low: int, prim: PrimitiveBase, inputs: tuple[int, ...]
+) -> list[int]:
     """The operands that the op has a gradient for, whether or not a gradient is asked for."""
     if prim.is_composite:
         return [i for i in inputs if region.path.dtype_of(i).category >= 2]
@@ -464,7 +468,7 @@ def node_of(segment: Segment, k: int) -> tuple[str, Site]:
 # -- hooks of tensors -----------------------------------------------------------------------
 
 
-def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
+def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(grad)` when this tensor's gradient is known; a result replaces the gradient.
 
     Raises GraphError for a tensor that does not require grad.
@@ -486,7 +490,7 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
     return RemovableHandle.add(leaf.hooks, hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHandle:
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(tensor)` after the gradient has been added to this leaf's `.grad`."""
     _checked_hook("register_post_accumulate_grad_hook", hook)
     if not self.requires_grad:
@@ -499,7 +503,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHand
     return RemovableHandle.add(leaf.post_hooks, hook)
 
 
-def _checked_hook(name: str, hook: Any) -> None:
+def _checked_hook(name: str, hook: object) -> None:
     if not callable(hook):
         raise ArgumentTypeError(f"{name}: expected a callable, got {type(hook).__name__}")
 

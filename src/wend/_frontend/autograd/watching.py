@@ -103,7 +103,7 @@ def _end(watchers: list[Any], kept: bool) -> None:
             watcher.cancel_pass()
 
 
-def watched(run: Callable[..., None], *args: Any, kept: bool = False) -> None:
+def watched(run: Callable[..., None], *args: object, kept: bool = False) -> None:
     """Run a backward pass, between calls of all watchers. kept: whether the graph is kept"""
     if not _WATCHERS:
         run(*args)
@@ -127,10 +127,10 @@ def as_one_pass(run: Callable[[], T]) -> T:
 
 def backward(
     self: Tensor,
-    gradient: Any = None,
+    gradient: object = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Any = None,
+    inputs: object = None,
 ) -> None:
     """`Tensor.backward` while there are watchers."""
     kept = create_graph if retain_graph is None else retain_graph

@@ -40,7 +40,7 @@ def batched(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
     name = getattr(fn, "__name__", type(fn).__name__)
 
     @functools.wraps(fn, updated=())
-    def for_all(*examples: Iterable[Any], **common: Any) -> list[Any]:
+    def for_all(*examples: Iterable[Any], **common: object) -> list[Any]:
         rows = _rows(name, examples)
         calls = [functools.partial(fn, *row, **common) for row in rows]
         return as_one_pass(lambda: run_calls(fn, calls, streams(len(calls))))

@@ -95,7 +95,7 @@ class Weighing:
 _KNOWN: weakref.WeakKeyDictionary[Any, Weighing] = weakref.WeakKeyDictionary()
 
 
-def weighing_of(fn: Any) -> Weighing:
+def weighing_of(fn: Callable[..., Any]) -> Weighing:
     """The costs known of a function, a method, a partial call of a function, or a module."""
     while hasattr(fn, "func"):
         fn = fn.func

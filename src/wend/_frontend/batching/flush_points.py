@@ -9,9 +9,11 @@ next trace then begins there.
 from __future__ import annotations
 
 from collections import Counter
+from types import CodeType
 from typing import Any
 
 from wend._engine.core import _hot
+from wend._engine.core._hot import Trace
 from wend._engine.core.provenance import user_site
 
 Place = tuple[int, int]  # id of a code object, instruction
@@ -20,7 +22,7 @@ Place = tuple[int, int]  # id of a code object, instruction
 _ENDINGS: dict[int, frozenset[Place]] = {}
 
 
-def on_beat(trace: Any, code: Any, lasti: int) -> bool:
+def on_beat(trace: Trace, code: CodeType, lasti: int) -> bool:
     """Whether the op about to be recorded is where the program's loop begins anew."""
     for state in trace.states:
         if state.within:  # recorded by the package: a module, as a rule
@@ -38,7 +40,7 @@ def on_beat(trace: Any, code: Any, lasti: int) -> bool:
     return (id(code), lasti) in ends
 
 
-def comes_again(trace: Any, first: Any, code: Any, lasti: int) -> bool:
+def comes_again(trace: Trace, first: Any, code: Any, lasti: int) -> bool:
     """Whether this line of the user's is in the trace; of the package's lines, the first alone.
 
     So a large step of training ends where its optimizer does, and not behind its model.
@@ -53,7 +55,7 @@ def comes_again(trace: Any, first: Any, code: Any, lasti: int) -> bool:
     return bool(code is first.code and lasti == first.lasti)
 
 
-def endings(trace: Any, first: Place) -> frozenset[Place]:
+def endings(trace: Trace, first: Place) -> frozenset[Place]:
     """Places that recur, but far more rarely than `first`; that alone if there are none.
 
     If `first` does not recur either, the trace began before the loop: any of the rarest will do.
@@ -68,12 +70,12 @@ def endings(trace: Any, first: Place) -> frozenset[Place]:
     return rare or frozenset([first])
 
 
-def recent_places(trace: Any) -> list[Place]:
+def recent_places(trace: Trace) -> list[Place]:
     """The user's lines behind the later half of a trace, where they called ops themselves."""
     return places(trace, len(trace.states) // 2)
 
 
-def places(trace: Any, start: int) -> list[Place]:
+def places(trace: Trace, start: int) -> list[Place]:
     """The lines behind a trace from a step on, where the user called ops, and no package did."""
     sites = trace.sites or {}
     lines = []

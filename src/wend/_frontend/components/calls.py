@@ -83,7 +83,9 @@ class BoundCall:
     Raises ArgumentTypeError for arguments that do not fit the form.
     """
 
-    def __init__(self, func: Any, binder: Binder, args: Any, kwargs: Any) -> None:
+    def __init__(
+        self, func: Any, binder: Binder, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         self.func = func
         self.name: str = func.__name__
         self.binder = binder

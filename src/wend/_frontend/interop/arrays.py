@@ -43,7 +43,7 @@ class Op:
         self.tensor_type = tensor_type
 
 
-def array_from_data(data: Any, dtype: DType | None, op: Op) -> Array:
+def array_from_data(data: object, dtype: DType | None, op: Op) -> Array:
     """A fresh array of the data's values; `dtype` None infers it.
 
     data: a number, a (nested) sequence, an ndarray or anything with `__array__`, but no tensor.
@@ -71,12 +71,12 @@ def array_from_data(data: Any, dtype: DType | None, op: Op) -> Array:
     return _python_numbers(values, common_type, dtype, shape, op)
 
 
-def infer_dtype(data: Any, op: Op) -> DType:
+def infer_dtype(data: object, op: Op) -> DType:
     """The element type that `array_from_data` would choose."""
     return from_numpy(array_from_data(data, None, op).dtype)
 
 
-def _from_numpy(array: Any, dtype: DType | None, op: Op) -> Array:
+def _from_numpy(array: object, dtype: DType | None, op: Op) -> Array:
     array = np.asarray(array)
     own_type = from_numpy(array.dtype)
     # PyTorch converts whole arrays without looking for overflow, as NumPy does.
@@ -84,7 +84,7 @@ def _from_numpy(array: Any, dtype: DType | None, op: Op) -> Array:
         return np.array(array, dtype=(dtype or own_type).numpy, order="C")
 
 
-def _unnested(data: Any, op: Op) -> tuple[tuple[int, ...], list[Any] | Array]:
+def _unnested(data: object, op: Op) -> tuple[tuple[int, ...], list[Any] | Array]:
     """(shape, leaves in row-major order); leaves that are ndarrays come back as an array."""
     shape: tuple[int, ...] = ()
     level: list[Any] = [data]
@@ -246,7 +246,7 @@ def _beyond_int64(values: Any) -> bool:
     return max(values, default=0) >= 2**63 if isinstance(values, list) else values >= 2**63
 
 
-def _overflows(value: Any, wide: np.dtype[Any]) -> bool:
+def _overflows(value: object, wide: np.dtype[Any]) -> bool:
     try:
         wide.type(value)
     except OverflowError:  # the question is whether a number fits the type
@@ -287,7 +287,7 @@ def _fits(array: Array, dtype: DType) -> Array:
 
 
 def spaced(
-    op: str, start: Any, end: Any, steps: Any, dtype: DType | None, base: float | None = None
+    op: str, start: Any, end: Any, steps: object, dtype: DType | None, base: float | None = None
 ) -> Array:
     """`steps` numbers from start to end at equal distances; powers of `base` if a base is given.
 

@@ -77,13 +77,13 @@ def _largest(values: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(flat, values.shape))
 
 
-def values_of(data: Any) -> Array | None:
+def values_of(data: object) -> Array | None:
     """The array of a NumPy array or number; None for anything else."""
     if isinstance(data, (np.ndarray, np.generic)):
         return np.asarray(data)
     return None
 
 
-def filled(array: Array, zeros_become: Any) -> Array:
+def filled(array: Array, zeros_become: object) -> Array:
     """The array with zeros replaced."""
     return np.where(array == 0, np.asarray(zeros_become, dtype=array.dtype), array)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.devices import CPU
+from wend._engine.base.devices import CPU, DeviceLike
 from wend._engine.base.dtypes import NAMES, bfloat16, from_numpy
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend._engine.core import _hot, _types
@@ -94,7 +94,7 @@ def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array
 
 
 def wrap_array(
-    self: Tensor, array: Array, context: Any = None, return_scalar: bool = False
+    self: Tensor, array: Array, context: object = None, return_scalar: bool = False
 ) -> Tensor:
     """The result of a NumPy function with a tensor among its arguments: a tensor."""
     return adopt(np.asarray(array).copy())
@@ -120,7 +120,7 @@ def tolist(self: Tensor) -> Any:
 def dlpack(
     self: Tensor,
     *,
-    stream: Any = None,
+    stream: object = None,
     max_version: tuple[int, int] | None = None,
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
@@ -154,7 +154,9 @@ def to_dlpack(tensor: Tensor) -> Any:
     return dlpack(tensor)
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(
+    ext_tensor: object, *, device: DeviceLike = None, copy: bool | None = None
+) -> Tensor:
     """The tensor that shares the memory of an object with `__dlpack__`, or of a capsule.
 
     Raises ArgumentTypeError for any other object, ArgumentError for memory of another device,
@@ -177,7 +179,7 @@ def buffer(self: Tensor, flags: int) -> memoryview:
 # --- pickle and copies ----------------------------------------------------------------------------
 
 
-def reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+def reduce(self: Tensor, protocol: int) -> tuple[Any, ...]:
     """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared.
 
     The order of dims in memory stays, so that a transposed tensor comes back with its strides.

@@ -90,10 +90,10 @@ KIND_CPU = 1
 class Capsule:
     """A DLPack capsule as an object with the protocol's methods, for a single use."""
 
-    def __init__(self, capsule: Any) -> None:
+    def __init__(self, capsule: object) -> None:
         self.capsule = capsule
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> Any:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -110,7 +110,7 @@ class _Writable:
         self.array = array
 
 
-def array_from_dlpack(source: Any) -> Array:
+def array_from_dlpack(source: object) -> Array:
     """A writable array on the memory of an object with `__dlpack__`.
 
     Raises ArgumentTypeError for any other object, ArgumentError for memory of another device or for

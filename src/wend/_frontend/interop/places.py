@@ -30,7 +30,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 
-def integers(data: Any) -> Array:
+def integers(data: object) -> Array:
     """The data as a contiguous array of int64."""
     return np.ascontiguousarray(data, np.int64)
 

@@ -34,7 +34,7 @@ def entry(
         place = positional.index("out") if "out" in positional else None
 
         @functools.wraps(function)
-        def public(*args: Any, **kwargs: Any) -> Any:
+        def public(*args: object, **kwargs: object) -> Any:
             for position, name in enumerate(names):
                 if position < len(args):
                     _require_tensor(public.__name__, name, args[position])
@@ -61,7 +61,7 @@ def entry(
     return make
 
 
-def named(name: str, result: Any) -> Callable[[], Any]:
+def named(name: str, result: object) -> Callable[[], Any]:
     """A function that gives a result, called by the name that errors are to begin with."""
 
     def give() -> Any:
@@ -71,7 +71,7 @@ def named(name: str, result: Any) -> Callable[[], Any]:
     return give
 
 
-def _require_tensor(function: str, name: str, value: Any) -> None:
+def _require_tensor(function: str, name: str, value: object) -> None:
     if not isinstance(value, Tensor):
         raise ArgumentTypeError(
             f"{function}(): argument '{name}' must be Tensor, not {type(value).__name__}"

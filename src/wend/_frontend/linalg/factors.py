@@ -109,7 +109,7 @@ def lu_factor_ex(
 
 
 @entry("A")
-def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None = None) -> Any:
     """(LU, pivots), for lu_solve. Raises LinAlgError where a pivot is 0."""
     factors, pivots, info = _lu(A, pivot)
     checked = completed("torch.linalg.lu_factor", factors, info, _ZERO_PIVOT)
@@ -117,7 +117,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 @entry("A")
-def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None = None) -> Any:
     """(P, L, U): A = P L U, a permutation, ones on the diagonal of L, and U upper triangular."""
     factors, pivots, _ = _lu(A, pivot)
     lower, upper = ops.lu_triangles(factors)
@@ -126,7 +126,9 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 @entry("A", functions=("lu",), methods=("lu",))
-def former_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+def former_lu(
+    A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple[Tensor, ...] | None = None
+) -> Any:
     """linalg.lu_factor_ex: (LU, pivots), and with `get_infos` info."""
     parts = _lu(A, pivot)
     return results("_lu_with_info", "LU pivots info")(*parts) if get_infos else tuple(parts[:2])
@@ -139,7 +141,7 @@ def lu_unpack(
     unpack_data: bool = True,
     unpack_pivots: bool = True,
     *,
-    out: Any = None,
+    out: tuple[Tensor, ...] | None = None,
 ) -> Any:
     """(P, L, U) of what lu_factor gives; what is not asked for is empty."""
     matrix("torch.lu_unpack", LU_data, "LU_data")
@@ -203,7 +205,9 @@ def ldl_factor_ex(
 
 
 @entry("input")
-def ldl_factor(input: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
+def ldl_factor(
+    input: Tensor, *, hermitian: bool = False, out: tuple[Tensor, ...] | None = None
+) -> Any:
     """(LD, pivots) of a symmetric matrix, for ldl_solve. Raises LinAlgError for a zero in D."""
     factors, pivots, info = ops.ldl_factor_ex(input, hermitian=hermitian)
     checked = completed("torch.linalg.ldl_factor", factors, info, _ZERO_BLOCK)
@@ -222,7 +226,7 @@ def ldl_solve(
 
 
 @entry("A")
-def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, ...] | None = None) -> Any:
     """(Q, R): orthonormal columns and an upper triangle, A = Q R.
 
     mode: 'reduced', 'complete' (a square Q), or 'r' (Q is empty)
@@ -236,7 +240,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
 
 
 @entry("input", functions=("qr",), methods=("qr",))
-def former_qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
+def former_qr(input: Tensor, some: bool = True, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """linalg.qr, 'complete' unless `some`."""
     return results("qr", "Q R")(*ops.linalg_qr(input, "reduced" if some else "complete"))
 
@@ -257,7 +261,7 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 @entry("input")
-def eigh(input: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+def eigh(input: Tensor, UPLO: str = "L", *, out: tuple[Tensor, ...] | None = None) -> Any:
     """(eigenvalues, eigenvectors) of symmetric matrices, ascending; columns are vectors.
 
     UPLO: the triangle that is read. Raises LinAlgError for inf and NaN.
@@ -272,7 +276,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Te
 
 
 @entry("input")
-def eig(input: Tensor, *, out: Any = None) -> Any:
+def eig(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """(eigenvalues, eigenvectors) of square matrices, complex; columns are vectors of length 1.
 
     Eigenvalues come in no order. Raises LinAlgError for inf and NaN.

@@ -11,7 +11,7 @@ __all__ = ["eig", "lstsq", "matrix_rank", "solve", "symeig"]
 
 
 def _removed(name: str, successor: str) -> Any:
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Any:
         raise NotImplementedInWend(
             f"{name}: this function was deprecated since version 1.9 and is now removed; use "
             f"torch.linalg.{successor} instead"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError, ShapeError
@@ -15,7 +16,9 @@ from wend._frontend.random import randn
 __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
 
 
-def _range(apply: Any, applied_back: Any, start: Tensor, niter: int) -> Tensor:
+def _range(
+    apply: Callable[..., Any], applied_back: Callable[..., Any], start: Tensor, niter: int
+) -> Tensor:
     """Orthonormal columns that span most of the range of a matrix (algorithm 4.4)."""
     columns: Tensor = qr(apply(start))[0]
     for _ in range(niter):
@@ -79,7 +82,7 @@ def lobpcg(
     tol: float | None = None,
     largest: bool | None = None,
     method: str | None = None,
-    tracker: Any = None,
+    tracker: Callable[..., Any] | None = None,
     ortho_iparams: Any = None,
     ortho_fparams: Any = None,
     ortho_bparams: Any = None,

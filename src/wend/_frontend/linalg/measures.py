@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend._engine.base.dtypes import FLOAT
+from wend._engine.base.dtypes import FLOAT, DType
 from wend._engine.base.errors import DTypeError, ShapeError, ValueRefused
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import PUBLIC, ops
@@ -33,13 +33,13 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @entry("A")
-def slogdet(A: Tensor, *, out: Any = None) -> Any:
+def slogdet(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """(sign, logabsdet): the determinant is sign * exp(logabsdet)."""
     return ops.linalg_slogdet(A)
 
 
 @entry("input", functions=("slogdet",), methods=("slogdet",))
-def former_slogdet(input: Tensor, *, out: Any = None) -> Any:
+def former_slogdet(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """linalg.slogdet."""
     return results("slogdet", "sign logabsdet")(*ops.linalg_slogdet(input))
 
@@ -59,12 +59,12 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 @entry("input")
 def norm(
     input: Tensor,
-    ord: Any = None,
-    dim: Any = None,
+    ord: float | str | None = None,
+    dim: int | tuple[int, ...] | None = None,
     keepdim: bool = False,
     *,
     out: Tensor | None = None,
-    dtype: Any = None,
+    dtype: DType | None = None,
 ) -> Tensor:
     """The norm of vectors, or of matrices where `ord` is for two dims.
 
@@ -108,7 +108,7 @@ def matrix_rank(
 
 
 @entry("input")
-def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
+def cond(input: Tensor, p: float | str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The condition number: |A| |A^-1| of a matrix norm; of singular values for None, 2 and -2.
 
     p: None, 2, -2, 'fro', 'nuc', inf, -inf, 1 or -1
@@ -148,7 +148,7 @@ def nuclear_norm(
 
 @entry("input", functions=("frobenius_norm",))
 def frobenius_norm(
-    input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
+    input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """The 2-norm of all elements over the dims."""
     return ops.vector_norm(input, 2, dim, keepdim)  # type: ignore[no-any-return]

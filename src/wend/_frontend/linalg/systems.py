@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from wend._engine.base.dtypes import FLOAT, finfo
@@ -108,7 +109,7 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
     *,
-    out: Any = None,
+    out: tuple[Tensor, ...] | None = None,
 ) -> Any:
     """(solution, cloned_coefficient): X such that A X = input, and a copy of A.
 
@@ -146,7 +147,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @entry("A")
-def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, ...] | None = None) -> Any:
     """(inverse, info): info names the pivot that is 0, from 1, or is 0."""
     parts: Any = ops.inv_ex(A)
     inverse, info = parts
@@ -276,7 +277,7 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tens
 
 @entry("input", "other")
 def tensorsolve(
-    input: Tensor, other: Tensor, dims: Any = None, *, out: Tensor | None = None
+    input: Tensor, other: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """X such that tensordot(input, X, X.dim()) is `other`. dims: moved to the end of input."""
     moved = input

@@ -6,9 +6,11 @@ tensors never look at these classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from wend._engine.base.devices import CPU, META
+from wend._engine.base.devices import CPU, META, DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import (
     ArgumentTypeError,
     ExecutionError,
@@ -22,6 +24,7 @@ from wend._engine.transforms.hooks import accumulate
 from wend._frontend.autograd import backward as autograd
 from wend._frontend.autograd import nodes
 from wend._frontend.components import OpTable
+from wend._frontend.formats import memory_format
 from wend._frontend.interop.exchange import user_attributes
 from wend._frontend.meta.gradients import GradientOf, reached
 from wend._frontend.meta.values import Facts, has_data, meta_value
@@ -37,7 +40,7 @@ NO_ITEM = "Tensor.item() cannot be called on meta tensors"
 
 
 def _no_item(name: str) -> Any:
-    def refuse(self: Any, *args: Any) -> Any:
+    def refuse(self: Tensor, *args: object) -> Any:
         raise NoDataError(NO_ITEM)
 
     refuse.__name__ = name
@@ -57,7 +60,7 @@ class MetaTensor:
     leaf: Any
     _layout: Any
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: object, **kwargs: object) -> Any:
         return cls.plain_class(*args, **kwargs)
 
     __torch_function__ = TABLE.torch_function
@@ -90,13 +93,13 @@ class MetaTensor:
             "to host memory first."
         )
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: object, **kwargs: object) -> Any:
         return self.numpy()
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
+    def __dlpack__(self, **kwargs: object) -> Any:
         raise BufferError("Cannot pack tensors on meta")
 
-    def cpu(self, memory_format: Any = None) -> Any:
+    def cpu(self, memory_format: memory_format | None = None) -> Tensor:
         """Raises NotImplementedError: there is no data."""
         raise NoDataError("Cannot copy out of meta tensor; no data!")
 
@@ -112,17 +115,17 @@ class MetaTensor:
         """False: there is no memory."""
         return False
 
-    def share_memory_(self) -> Any:
+    def share_memory_(self) -> Tensor:
         """Raises RuntimeError: there is no memory."""
         raise ExecutionError("share_memory_: a tensor on the device meta has no memory to share")
 
-    def pin_memory(self, device: Any = None) -> Any:
+    def pin_memory(self, device: DeviceLike = None) -> Tensor:
         """Raises RuntimeError: there is no memory."""
         raise ExecutionError("cannot pin a tensor on the device meta: only dense CPU tensors")
 
     # -- text and copies ----------------------------------------------------------------------
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: object = None) -> str:
         text = meta_text(self)  # type: ignore[arg-type]
         named = getattr(type(self).plain_class, "text_before", "")
         return f"{named}{text}"
@@ -136,14 +139,14 @@ class MetaTensor:
         tensor.leaf = self.leaf
         return tensor
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Tensor:
         tensor = face(type(self), meta_value(self.value.type), self._layout)
         if self.requires_grad:  # type: ignore[attr-defined]
             tensor.requires_grad_()
         tensor.__dict__.update(user_attributes(self))  # type: ignore[arg-type]
         return tensor
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) in memo:
             return memo[id(self)]
         if self.leaf is None and self.value.requires_grad:
@@ -154,13 +157,13 @@ class MetaTensor:
         memo[id(self)] = tensor = self.__copy__()
         return tensor
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         facts = (tuple(self.value.type.shape), self.value.type.dtype, self._layout)
         requires = bool(self.requires_grad)  # type: ignore[attr-defined]
         state = user_attributes(self)  # type: ignore[arg-type]
         return rebuild, (type(self).plain_class, *facts, requires, state)
 
-    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+    def type(self, dtype: DType | str | type | None = None, non_blocking: bool = False) -> Any:
         """The name of this tensor's type; with a dtype, a conversion."""
         if dtype is not None:
             return TABLE(Tensor.type, (self, dtype), {})
@@ -204,7 +207,7 @@ class MetaTensor:
         """Give the leaves that this tensor depends on a gradient, which has no data either."""
         autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
-    def register_hook(self, hook: Any) -> Any:
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
         """Call `hook(grad)` when a backward pass reaches this leaf. Refused for other tensors."""
         if self.leaf is None and self.value.requires_grad:
             raise NotImplementedInWend(

@@ -12,6 +12,7 @@ from typing import Any
 from wend._engine.base import random_state
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import Primitive
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.family import Rescaled
 from wend._frontend.layout import check_view
@@ -29,7 +30,7 @@ class MetaRecorder:
     maps = True  # in-place ops rebind handles here as anywhere
     serial = SERIAL
 
-    def record(self, prim: Any, tensors: list[Any], args: list[Any]) -> Any:
+    def record(self, prim: Primitive, tensors: list[Any], args: list[Any]) -> Any:
         """The results of an op: types, requirements of gradients, strides; no data."""
         numbers = [hint_of(a) for a in args]
         if tensors and all(map(has_data, tensors)):
@@ -51,17 +52,17 @@ class MetaRecorder:
         return results[0] if wrap is None else wrap(results)
 
 
-def _identity(tensor: Any) -> Any:
+def _identity(tensor: Tensor) -> Any:
     """Where a gradient of an operand goes: to a leaf, or to the value's sources."""
     return tensor.value if tensor.leaf is None else tensor.leaf
 
 
-def _node_name(prim: Any) -> str:
+def _node_name(prim: Primitive) -> str:
     name = prim.torch.grad_name
     return name or f"{prim.name.title().replace('_', '')}Backward0"
 
 
-def _layouts(prim: Any, tensors: list[Any], args: list[Any], outs: Any) -> list[Any]:
+def _layouts(prim: Primitive, tensors: list[Any], args: list[Any], outs: Any) -> list[Any]:
     """`_layout` of each result."""
     if prim.piece is not None:  # an op that cuts a dim into parts
         layouts, start = [], 0

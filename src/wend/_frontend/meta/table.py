@@ -75,7 +75,7 @@ def created(call: Call) -> Any:
     return call.func(*mapped(_stand_in, call.args), **kwargs)
 
 
-def _stand_in(x: Any) -> Any:
+def _stand_in(x: object) -> Any:
     """A tensor on the CPU of the size and type of one without data; all else as it is."""
     if not isinstance(x, Tensor) or has_data(x):
         return x

@@ -7,6 +7,7 @@ from typing import Any
 from wend._engine.base.errors import NoDataError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Leaf, Value
+from wend._engine.core._types import TensorType
 
 __all__ = ["Facts", "has_data", "meta_value"]
 
@@ -38,7 +39,7 @@ class Facts:
         return new_value
 
     @staticmethod
-    def rebound(handle: Any, value: Value, type_: Any = None) -> Value:
+    def rebound(handle: Any, value: Value, type_: TensorType | None = None) -> Value:
         """The value of a handle after an op in place gave `value`; leaves stay leaves.
 
         type_: if not that of the handle. Raises NoDataError for a tensor with data.
@@ -68,7 +69,7 @@ class _NoData(NoDataError):
 _NO_DATA = _NoData("Cannot copy out of meta tensor; no data!")
 
 
-def meta_value(type_: Any, facts: Facts | None = None) -> Value:
+def meta_value(type_: TensorType, facts: Facts | None = None) -> Value:
     """A value of that type without data."""
     value: Value = _hot.symbolic_value(type_, SERIAL, 0)
     value.error = _NO_DATA

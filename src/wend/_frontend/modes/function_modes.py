@@ -82,7 +82,7 @@ class TorchFunctionMode:
                 _SWITCHES.turn_off()
 
     @classmethod
-    def push(cls, *args: Any, **kwargs: Any) -> Any:
+    def push(cls, *args: object, **kwargs: object) -> Any:
         """The mode itself, for older programs."""
         return cls(*args, **kwargs)
 

@@ -65,7 +65,7 @@ def _asked(function: Any, plain: Callable[..., Any], args: Any, kwargs: Any) -> 
 # -- functions in Python --------------------------------------------------------------------
 
 
-def _template(*args: Any, **kwargs: Any) -> Any:
+def _template(*args: object, **kwargs: object) -> Any:
     ask: Any = "asking"
     return ask(args, kwargs)
 
@@ -111,7 +111,7 @@ class CodeSwitch:
 class AskingMember:
     """A member of `Tensor` that asks the mode; `Tensor.member` itself is the plain one."""
 
-    def __init__(self, plain: Any, asked: Any = None) -> None:
+    def __init__(self, plain: Any, asked: object = None) -> None:
         self.plain = self.plain_of_member = plain
         self.asked = asked or plain
         self.__doc__ = getattr(plain, "__doc__", None)
@@ -145,7 +145,7 @@ class AskingAttribute(AskingMember):
 class AskingIteration(AskingMember):
     """Iteration asks about `unbind`, as PyTorch's does."""
 
-    def call(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, x: Any, *args: object, **kwargs: object) -> Any:
         """iter(x)"""
         if not entered_modes() or not x.dim():
             return self.plain(x)
@@ -155,7 +155,7 @@ class AskingIteration(AskingMember):
 class AttributeSwitch:
     """A name of a class or module: what asks takes the place of what is there."""
 
-    def __init__(self, owner: Any, name: str, asking: Any) -> None:
+    def __init__(self, owner: object, name: str, asking: object) -> None:
         self.owner, self.name, self.asking = owner, name, asking
         self.plain = vars(owner)[name]
 
@@ -168,7 +168,7 @@ class AttributeSwitch:
         setattr(self.owner, self.name, self.plain)
 
 
-def _by_code(name: str, member: Any) -> bool:
+def _by_code(name: str, member: object) -> bool:
     """Whether a member asks by other code; in the uncompiled core operators are functions, too."""
     special = name in _OPERATORS or name in _METHODS or name == "__iter__"
     return isinstance(member, FunctionType) and not special
@@ -244,7 +244,7 @@ def _asking_part(part: PartsFunction) -> Callable[..., Any]:
     """`chunk`, `split` or `unbind`, asking; these are no functions whose code could be replaced."""
 
     @functools.wraps(part)
-    def asking(*args: Any, **kwargs: Any) -> Any:
+    def asking(*args: object, **kwargs: object) -> Any:
         return _asked(part, part, args, kwargs)
 
     return asking

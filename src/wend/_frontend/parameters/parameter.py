@@ -6,8 +6,11 @@ Public as `wend.nn.parameter`; files and processes know of parameters without kn
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import GraphError
 from wend._frontend.interop.exchange import user_attributes
 from wend._frontend.tensor import disabled_torch_function
@@ -58,7 +61,7 @@ def fresh_parameter(data: Tensor, requires_grad: bool = True) -> Parameter:
 class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
     """Makes instances of other subclasses of Tensor that were passed to Parameter count as such."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if super().__instancecheck__(instance):
             return True
         return (
@@ -93,7 +96,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         instance.__dict__["_is_param"] = True
         return instance  # type: ignore[return-value]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         """All is done in `__new__`: the base class would make a tensor of sizes."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -110,7 +113,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __repr__(self) -> str:
         return self.text_before + super().__repr__()
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         state = user_attributes(self)
         if state:
             return (
@@ -120,13 +123,13 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
 
 
-def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: object) -> Parameter:
     """The parameter of a pickle; hooks are not kept, as in PyTorch."""
     return Parameter(data, requires_grad)
 
 
 def rebuild_parameter_with_state(
-    data: Tensor, requires_grad: bool, backward_hooks: Any, state: dict[str, Any]
+    data: Tensor, requires_grad: bool, backward_hooks: object, state: dict[str, Any]
 ) -> Parameter:
     """The parameter of a pickle with further attributes."""
     parameter = Parameter(data, requires_grad)
@@ -153,7 +156,7 @@ class Buffer(Tensor):
         buffer.persistent = persistent
         return buffer
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         """All is done in `__new__`."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
@@ -175,7 +178,9 @@ class UninitializedTensorMixin:
     data: Any
     _allowed = ("device", "dtype", "requires_grad")
 
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    def materialize(
+        self, shape: Sequence[int], device: DeviceLike = None, dtype: DType | None = None
+    ) -> None:
         """Become an ordinary, uninitialised tensor of that shape."""
         dtype = self.data.dtype if dtype is None else dtype
         device = self.data.device if device is None else device
@@ -192,7 +197,7 @@ class UninitializedTensorMixin:
             "the parameters before accessing their attributes."
         )
 
-    def share_memory_(self) -> Any:
+    def share_memory_(self) -> Tensor:
         """Raises RuntimeError: there is no memory yet."""
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
@@ -211,7 +216,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(
-        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+        cls, requires_grad: bool = True, device: DeviceLike = None, dtype: DType | None = None
     ) -> UninitializedParameter:
         return _instance(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
@@ -221,7 +226,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         memo[id(self)] = result = type(self)(self.requires_grad, dtype=self.data.dtype)
         return result
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         return type(self), (self.requires_grad, None, self.data.dtype)
 
 
@@ -236,15 +241,15 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __new__(
         cls,
         requires_grad: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DType | None = None,
         persistent: bool = True,
     ) -> UninitializedBuffer:
         buffer = _instance(cls, empty(0, device=device, dtype=dtype), requires_grad)
         buffer.persistent = persistent
         return buffer
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         """All is done in `__new__`."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
@@ -253,10 +258,10 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         memo[id(self)] = result = type(self)(*self.__reduce_ex__(2)[1])
         return result
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         return type(self), (self.requires_grad, None, self.data.dtype, self.persistent)
 
 
-def is_lazy(param: Any) -> bool:
+def is_lazy(param: object) -> bool:
     """Whether the parameter still waits for a shape."""
     return isinstance(param, UninitializedTensorMixin)

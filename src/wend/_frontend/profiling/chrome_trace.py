@@ -79,7 +79,7 @@ class Tracks:
         self.numbers: dict[Any, int] = {}
         self.told = 0
 
-    def __getitem__(self, track: Any) -> int:
+    def __getitem__(self, track: object) -> int:
         return self.numbers.setdefault(track, len(self.numbers) + 1)
 
     def names(self, threads: dict[int, str]) -> list[str]:
@@ -140,7 +140,7 @@ def _us(ns: int) -> str:
     return f"{ns // 1000}.{ns % 1000:03d}"
 
 
-def facts(kind: str, about: Any, window: Window) -> dict[str, Any]:
+def facts(kind: str, about: object, window: Window) -> dict[str, Any]:
     """Return the facts about a slice that a viewer shows besides the name and the kind."""
     if isinstance(about, Scope):
         return {"Module path": about.about} if about.kind == "module" else {}

@@ -110,7 +110,7 @@ def format_memory(n: float) -> str:
 
 
 def _as_time(name: str) -> Any:
-    def get(self: Any) -> str:
+    def get(self: object) -> str:
         return format_time(getattr(self, name))
 
     get.__doc__ = f"`{name}` as a text with a unit."
@@ -166,7 +166,7 @@ class FunctionEvent(FormattedTimesMixin):
         end_us: float,
         overload_name: str | None = None,
         fwd_thread: int | None = None,
-        input_shapes: Any = None,
+        input_shapes: object = None,
         stack: Any = None,
         scope: int = 0,
         use_device: str | None = None,
@@ -182,11 +182,11 @@ class FunctionEvent(FormattedTimesMixin):
         is_legacy: bool = False,
         flops: int | None = None,
         trace_name: str | None = None,
-        concrete_inputs: Any = None,
-        kwinputs: Any = None,
+        concrete_inputs: object = None,
+        kwinputs: object = None,
         is_user_annotation: bool = False,
         is_python_function: bool = False,
-        **more: Any,
+        **more: object,
     ) -> None:
         self.id = id
         self.node_id = node_id
@@ -294,7 +294,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         self.device_time_total = self.self_device_time_total = 0.0
         self.input_shapes: Any = None
         self.overload_name = ""
-        self.stack: Any = None
+        self.stack: object = None
         self.scope: int | None = None
         self.module = ""
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
@@ -348,7 +348,7 @@ _UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}
 class EventList(list[Any]):
     """Events, or sums of events, with tables and exports."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         self._with_flops = bool(kwargs.pop("with_flops", False))
         self._profile_memory = bool(kwargs.pop("profile_memory", False))
         self._use_device = kwargs.pop("use_device", None)

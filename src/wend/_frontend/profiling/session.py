@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from wend._engine.core._hot import Tensor
@@ -65,9 +66,9 @@ def measure_program(recorder: SliceRecorder) -> Taps:
 
 
 def _tap_backward(recorder: SliceRecorder, taps: Taps) -> None:
-    def measure(original: Any) -> Any:
+    def measure(original: Callable[..., Any]) -> Any:
         @functools.wraps(original)
-        def measured(*args: Any, **named: Any) -> Any:
+        def measured(*args: object, **named: object) -> Any:
             local = recorder.local
             if local.backward:
                 return original(*args, **named)

@@ -26,12 +26,12 @@ __all__ = [
 Message = Callable[[], object] | None
 
 
-def _assert(condition: Any, message: object) -> None:
+def _assert(condition: object, message: object) -> None:
     """Raises AssertionError unless the condition holds."""
     assert condition, message
 
 
-def _assert_async(input: Any, assert_msg: str | None = None) -> None:
+def _assert_async(input: object, assert_msg: str | None = None) -> None:
     """Raises RuntimeError if the single element of a tensor is zero.
 
     The value is computed at once, so the error comes from this line.  Raises RuntimeError for a
@@ -45,7 +45,7 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
         raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
-def _check_with(error_type: type[BaseException], cond: Any, message: Message = None) -> None:
+def _check_with(error_type: type[BaseException], cond: object, message: Message = None) -> None:
     """Raises the error unless the condition holds; the message is called for the text."""
     if not isinstance(cond, bool | Tensor):
         raise ArgumentTypeError(f"cond must be a bool, but got {type(cond).__name__}")
@@ -58,27 +58,27 @@ def _check_with(error_type: type[BaseException], cond: Any, message: Message = N
     raise error_type(str(message()))
 
 
-def _check(cond: Any, message: Message = None) -> None:
+def _check(cond: object, message: Message = None) -> None:
     """Raises RuntimeError unless the condition holds."""
     _check_with(RuntimeError, cond, message)
 
 
-def _check_index(cond: Any, message: Message = None) -> None:
+def _check_index(cond: object, message: Message = None) -> None:
     """Raises IndexError unless the condition holds."""
     _check_with(IndexError, cond, message)
 
 
-def _check_value(cond: Any, message: Message = None) -> None:
+def _check_value(cond: object, message: Message = None) -> None:
     """Raises ValueError unless the condition holds."""
     _check_with(ValueError, cond, message)
 
 
-def _check_type(cond: Any, message: Message = None) -> None:
+def _check_type(cond: object, message: Message = None) -> None:
     """Raises TypeError unless the condition holds."""
     _check_with(TypeError, cond, message)
 
 
-def _check_not_implemented(cond: Any, message: Message = None) -> None:
+def _check_not_implemented(cond: object, message: Message = None) -> None:
     """Raises NotImplementedError unless the condition holds."""
     _check_with(NotImplementedError, cond, message)
 
@@ -91,7 +91,7 @@ def _check_is_size(i: Any, message: Message = None, *, max: Any = None) -> None:
 
 
 def _check_tensor_all_with(
-    error_type: type[BaseException], cond: Any, message: Message = None
+    error_type: type[BaseException], cond: object, message: Message = None
 ) -> None:
     """Raises the error unless all elements are true."""
     if not isinstance(cond, Tensor):
@@ -99,6 +99,6 @@ def _check_tensor_all_with(
     _check_with(error_type, bool(ops.all(cond)), message)
 
 
-def _check_tensor_all(cond: Any, message: Message = None) -> None:
+def _check_tensor_all(cond: object, message: Message = None) -> None:
     """Raises RuntimeError unless all elements are true."""
     _check_tensor_all_with(RuntimeError, cond, message)

@@ -6,8 +6,6 @@ to a conjugate does not reach the tensor that the conjugate was taken of.
 
 from __future__ import annotations
 
-from typing import Any
-
 from wend._engine.base.dtypes import float32, float64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, ShapeError
 from wend._engine.core._hot import Tensor
@@ -17,7 +15,7 @@ from wend._frontend.strides import layout_of
 __all__ = ["adjoint", "conj", "imag", "real", "view_as_complex"]
 
 
-def _tensor(op: str, input: Any) -> Any:
+def _tensor(op: str, input: object) -> Tensor:
     if not isinstance(input, Tensor):
         raise ArgumentTypeError(
             f"{op}: argument 'input' must be Tensor, not {type(input).__name__}"
@@ -82,11 +80,11 @@ def _imag(self: Tensor) -> Tensor:
     return ops.imag(self)  # type: ignore[no-any-return]
 
 
-def _set_real(self: Tensor, value: Any) -> None:
+def _set_real(self: Tensor, value: object) -> None:
     _real(self).copy_(value)
 
 
-def _set_imag(self: Tensor, value: Any) -> None:
+def _set_imag(self: Tensor, value: object) -> None:
     _imag(self).copy_(value)
 
 

@@ -55,7 +55,7 @@ _LAST_TWO = (-2, -1)
 # -- arguments -------------------------------------------------------------------------------
 
 
-def _scale(norm: Any, inverse: bool) -> str:
+def _scale(norm: str | None, inverse: bool) -> str:
     """The factor of the result by the name of the norm: see ops/fourier.py."""
     if norm == "ortho":
         return "ortho"
@@ -87,7 +87,7 @@ def _halves(op: str, input: Tensor) -> Tensor:
     return ops.cast(input, input.dtype.to_complex())  # type: ignore[no-any-return]
 
 
-def _whole(op: str, name: str, value: Any) -> Any:
+def _whole(op: str, name: str, value: object) -> Any:
     if isinstance(value, SymInt) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if hasattr(value, "__index__") and not isinstance(value, bool):
@@ -101,7 +101,9 @@ def _axis(op: str, input: Tensor, dim: Any) -> tuple[int]:
     return (normalize_dim(dim, input.dim(), op),)
 
 
-def _layout(op: str, input: Tensor, s: Sizes, dim: Any) -> tuple[tuple[int, ...], list[Any]]:
+def _layout(
+    op: str, input: Tensor, s: Sizes, dim: int | tuple[int, ...]
+) -> tuple[tuple[int, ...], list[Any]]:
     """(dims from 0, their wanted sizes, -1 for those of the input)."""
     rank = input.dim()
     sizes = None if s is None else [s] if isinstance(s, (int, SymInt)) else list(s)
@@ -147,7 +149,9 @@ def _resized(op: str, x: Tensor, dim: int, size: Any) -> Tensor:
 # -- the three kinds of transforms -----------------------------------------------------------
 
 
-def _complex(op: str, x: Tensor, dims: Any, sizes: Any, norm: Any, inverse: bool) -> Tensor:
+def _complex(
+    op: str, x: Tensor, dims: Sequence[int], sizes: Sequence[int], norm: str | None, inverse: bool
+) -> Tensor:
     scale = _scale(norm, inverse)
     x = _floats(op, x)
     for dim, size in zip(dims, sizes, strict=True):
@@ -160,7 +164,7 @@ def _some(op: str, dims: tuple[int, ...]) -> None:
         raise ShapeError(f"{op} must transform at least one axis")
 
 
-def _forward(op: str, x: Tensor, dims: Any, sizes: Any, norm: Any, inverse: bool) -> Tensor:
+def _forward(op: str, x: Tensor, dims: Any, sizes: Any, norm: str | None, inverse: bool) -> Tensor:
     """Half the spectrum of real numbers; conjugated for an inverse transform."""
     scale = _scale(norm, inverse)
     x = _reals(op, x)
@@ -171,7 +175,7 @@ def _forward(op: str, x: Tensor, dims: Any, sizes: Any, norm: Any, inverse: bool
     return ops.conj(spectrum) if inverse else spectrum  # type: ignore[no-any-return]
 
 
-def _back(op: str, x: Tensor, dims: Any, sizes: Any, norm: Any, inverse: bool) -> Tensor:
+def _back(op: str, x: Tensor, dims: Any, sizes: Any, norm: str | None, inverse: bool) -> Tensor:
     """Real numbers of half a spectrum; of its conjugate for a forward transform."""
     scale = _scale(norm, inverse)
     x = _halves(op, x)
@@ -188,7 +192,9 @@ def _back(op: str, x: Tensor, dims: Any, sizes: Any, norm: Any, inverse: bool) -
     return ops.fft_c2r(x if inverse else ops.conj(x), dims, size, scale)  # type: ignore[no-any-return]
 
 
-def _along(kind: Any, op: str, input: Tensor, n: Any, dim: Any, norm: Any, inverse: bool) -> Any:
+def _along(
+    kind: Any, op: str, input: Tensor, n: int | None, dim: object, norm: Any, inverse: bool
+) -> Any:
     """A transform over a single dim."""
     size = -1 if n is None else _whole(op, "n", n)
     if n is not None and size < 1:
@@ -455,7 +461,7 @@ def ihfftn(
 # -- frequencies -----------------------------------------------------------------------------
 
 
-def _frequencies(op: str, places: Any, n: int, d: float, keywords: dict[str, Any]) -> Tensor:
+def _frequencies(op: str, places: object, n: int, d: float, keywords: dict[str, Any]) -> Tensor:
     options = Options(op, **checked_keywords(op, keywords))
     dtype: DType = options.dtype or get_default_dtype()
     if dtype.category < FLOAT:
@@ -466,14 +472,14 @@ def _frequencies(op: str, places: Any, n: int, d: float, keywords: dict[str, Any
     return finished(op, ops.mul(ops.cast(places, dtype), step), options)
 
 
-def _count(op: str, n: Any) -> int:
+def _count(op: str, n: int | None) -> int:
     n = _whole(op, "n", n)
     if n < 0:
         raise ShapeError(f"{op}: Trying to create tensor with negative dimension {n}: [{n}]")
     return int(n)
 
 
-def fftfreq(n: int, d: float = 1.0, **keywords: Any) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, **keywords: object) -> Tensor:
     """The frequencies of fft's entries: 0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1, over n d.
 
     d: the time between samples   Keywords: dtype, out, requires_grad and those of creation.
@@ -484,7 +490,7 @@ def fftfreq(n: int, d: float = 1.0, **keywords: Any) -> Tensor:
     return _frequencies("fftfreq", signed, n, d, keywords)
 
 
-def rfftfreq(n: int, d: float = 1.0, **keywords: Any) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, **keywords: object) -> Tensor:
     """The frequencies of rfft's entries: 0, 1, ..., n // 2, over n d.
 
     d: the time between samples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend._engine.base import dtypes
@@ -54,7 +54,7 @@ newaxis = None
 def _as_function(name: str) -> Any:
     """The method of that name, as a function whose first argument is `input`."""
 
-    def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def function(input: Tensor, *args: object, **kwargs: object) -> Any:
         if not isinstance(input, Tensor):
             raise ArgumentTypeError(
                 f"{name}: argument 'input' must be Tensor, not {type(input).__name__}"
@@ -79,7 +79,7 @@ def _as_function(name: str) -> Any:
 )  # fmt: skip
 
 
-def fill(input: Tensor, value: Any) -> Tensor:
+def fill(input: Tensor, value: object) -> Tensor:
     """A tensor like `input` with every element `value`: a number, or a 0-d tensor.
 
     Gradients flow to a tensor `value`. Raises ShapeError for a value of more dims.
@@ -128,7 +128,9 @@ for _name in ("clamp_", "clip_", "round_"):
 # -- methods ---------------------------------------------------------------------------------
 
 
-def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+def as_strided_(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
     """Make this tensor the view that `as_strided` gives of its memory.
 
     Raises GraphError for a tensor that gradients are recorded for.
@@ -162,7 +164,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> T
     return self.copy_(ops.reshape(results, tuple(self.shape)))
 
 
-def resize(self: Tensor, *sizes: Any) -> Tensor:
+def resize(self: Tensor, *sizes: object) -> Tensor:
     """`resize_` without a change of this tensor; PyTorch has deprecated the method."""
     return ops.clone(self).resize_(*sizes)  # type: ignore[no-any-return]
 
@@ -172,7 +174,9 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     return resize(self, tuple(tensor.shape))
 
 
-def new_empty_strided(self: Tensor, size: Any, stride: Any, **keywords: Any) -> Tensor:
+def new_empty_strided(
+    self: Tensor, size: Sequence[int], stride: Sequence[int], **keywords: object
+) -> Tensor:
     """A tensor of this tensor's type and of these strides, with arbitrary elements."""
     keywords.setdefault("dtype", self.dtype)
     return creation.empty_strided(size, stride, **keywords)

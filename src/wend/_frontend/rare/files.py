@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Any
 
-from wend._engine.base.dtypes import get_default_dtype
+from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType, get_default_dtype
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
 from wend._frontend.creation import Options, frombuffer
+from wend._frontend.formats import layout
 
 __all__ = ["from_file"]
 
@@ -19,9 +20,9 @@ def from_file(
     shared: bool | None = None,
     size: int | None = 0,
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    layout: layout | None = None,
+    device: DeviceLike = None,
     pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:

@@ -6,12 +6,14 @@ tensor costs no more than a call for the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError, ValueRefused
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._frontend.formats import memory_format
 
 #: Per result the operands and options of the op.
 Rows = list[tuple[tuple[Any, ...], dict[str, Any]]]
@@ -46,7 +48,9 @@ _SCALED = ("add", "sub")
 _OTHER = ("other", "scalar", "scalars", "exponent", "weight", "weights", "value")
 
 
-def _tensors(name: str, argument: str, tensors: Any, length: int | None = None) -> list[Tensor]:
+def _tensors(
+    name: str, argument: str, tensors: Sequence[Tensor], length: int | None = None
+) -> list[Tensor]:
     """A list of tensors, as long as it has to be."""
     listed = isinstance(tensors, (list, tuple))
     odd = next((x for x in tensors if not isinstance(x, Tensor)), None) if listed else tensors
@@ -65,7 +69,7 @@ def _tensors(name: str, argument: str, tensors: Any, length: int | None = None) 
     return list(tensors)
 
 
-def _column(name: str, values: Any, length: int, packed: bool = False) -> list[Any]:
+def _column(name: str, values: object, length: int, packed: bool = False) -> list[Any]:
     """Per tensor of the first list a number or tensor; packed: a tensor holds a number for each."""
     if isinstance(values, Tensor):
         if values.dim() != packed:
@@ -82,7 +86,7 @@ def _column(name: str, values: Any, length: int, packed: bool = False) -> list[A
     return list(values)
 
 
-def _last(name: str, operand: Any, named: dict[str, Any]) -> Any:
+def _last(name: str, operand: object, named: dict[str, Any]) -> Any:
     """The last operand, which has a name per kind: `other`, `scalar`, `scalars` and more."""
     for word in _OTHER:
         if word in named and operand is None:
@@ -102,7 +106,7 @@ def _publish(base: str, method: str, read: Callable[..., Rows], text: str) -> No
     name = f"_foreach_{base}"
     op, write = getattr(Tensor, method), getattr(Tensor, f"{method}_", None)
 
-    def computes(*args: Any, **named: Any) -> tuple[Tensor, ...]:
+    def computes(*args: object, **named: object) -> tuple[Tensor, ...]:
         args = _with_self(name, args, named)
         return tuple(op(*row, **options) for row, options in read(name, *args, **named))
 
@@ -110,7 +114,7 @@ def _publish(base: str, method: str, read: Callable[..., Rows], text: str) -> No
     if write is None:
         return
 
-    def writes(*args: Any, **named: Any) -> Any:
+    def writes(*args: object, **named: object) -> Any:
         args = _with_self(f"{name}_", args, named)
         for row, options in read(f"{name}_", *args, **named):
             write(*row, **options)
@@ -127,19 +131,19 @@ def _with_self(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> tuple
     return args
 
 
-def _add(name: str, function: Any, text: str) -> None:
+def _add(name: str, function: Callable[..., Any], text: str) -> None:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     globals()[name] = function
     __all__.append(name)
 
 
-def _of_one(name: str, inputs: Any) -> Rows:
+def _of_one(name: str, inputs: Sequence[Tensor]) -> Rows:
     return [((x,), {}) for x in _tensors(name, "self", inputs)]
 
 
 def _of_two(base: str) -> Callable[..., Rows]:
-    def read(name: str, inputs: Any, other: Any = None, **named: Any) -> Rows:
+    def read(name: str, inputs: Any, other: Any = None, **named: object) -> Rows:
         options = {"alpha": named.pop("alpha")} if base in _SCALED and "alpha" in named else {}
         other = _last(name, other, named)
         if name == "_foreach_pow" and not isinstance(inputs, (list, tuple)):
@@ -154,7 +158,7 @@ def _of_two(base: str) -> Callable[..., Rows]:
 
 
 def _of_three(
-    name: str, inputs: Any, tensor1: Any, tensor2: Any, value: Any = None, **named: Any
+    name: str, inputs: Any, tensor1: Any, tensor2: Any, value: object = None, **named: object
 ) -> Rows:
     tensors = _tensors(name, "self", inputs)
     first = _tensors(name, "tensor1", tensor1, len(tensors))
@@ -167,20 +171,24 @@ def _of_three(
     ]
 
 
-def _of_lerp(name: str, inputs: Any, tensors1: Any, weight: Any = None, **named: Any) -> Rows:
+def _of_lerp(
+    name: str, inputs: Any, tensors1: Sequence[Tensor], weight: object = None, **named: object
+) -> Rows:
     tensors = _tensors(name, "self", inputs)
     ends = _tensors(name, "tensors1", tensors1, len(tensors))
     weights = _column(name, _last(name, weight, named), len(tensors))
     return [(row, {}) for row in zip(tensors, ends, weights, strict=True)]
 
 
-def _of_products(name: str, inputs: Any, mat2: Any) -> Rows:
+def _of_products(name: str, inputs: Sequence[Tensor], mat2: Sequence[Tensor]) -> Rows:
     tensors = _tensors(name, "self", inputs)
     others = _tensors(name, "mat2", mat2, len(tensors))
     return [(row, {}) for row in zip(tensors, others, strict=True)]
 
 
-def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+def _foreach_copy_(
+    self: Sequence[Tensor], src: Sequence[Tensor], non_blocking: bool = False
+) -> Any:
     """Copy each tensor of the second list to the one at its place in the first; returns this."""
     targets = _tensors("_foreach_copy_", "self", self)
     for x, y in zip(targets, _tensors("_foreach_copy_", "src", src, len(targets)), strict=True):
@@ -188,31 +196,37 @@ def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     return self
 
 
-def _foreach_zero_(self: Any) -> Any:
+def _foreach_zero_(self: Sequence[Tensor]) -> Any:
     """Fill each tensor of a list with zeros; returns the list."""
     for x in _tensors("_foreach_zero_", "self", self):
         x.zero_()
     return self
 
 
-def _foreach_clone(self: Any, *, memory_format: Any = None) -> tuple[Tensor, ...]:
+def _foreach_clone(
+    self: Sequence[Tensor], *, memory_format: memory_format | None = None
+) -> tuple[Tensor, ...]:
     """A copy of each tensor of a list, as a tuple."""
     options = {} if memory_format is None else {"memory_format": memory_format}
     return tuple(x.clone(**options) for x in _tensors("_foreach_clone", "self", self))
 
 
-def _foreach_max(self: Any) -> tuple[Tensor, ...]:
+def _foreach_max(self: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The largest element of each tensor of a list, as a tuple of 0-d tensors."""
     return tuple(x.max() for x in _tensors("_foreach_max", "self", self))
 
 
-def _foreach_norm(self: Any, ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
+def _foreach_norm(
+    self: Sequence[Tensor], ord: float = 2, dtype: DType | None = None
+) -> tuple[Tensor, ...]:
     """The vector norm of all elements of each tensor of a list, as a tuple of 0-d tensors."""
     tensors = _tensors("_foreach_norm", "self", self)
     return tuple(ops.vector_norm(x, ord, dtype=dtype) for x in tensors)
 
 
-def _foreach_powsum(self: Any, ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
+def _foreach_powsum(
+    self: Sequence[Tensor], ord: float = 2, dtype: DType | None = None
+) -> tuple[Tensor, ...]:
     """sum(|x|^ord) of each tensor x of a list, as a tuple of 0-d tensors."""
     tensors = _tensors("_foreach_powsum", "self", self)
     return tuple(x.to(dtype or x.dtype).abs().pow(ord).sum() for x in tensors)

@@ -47,7 +47,7 @@ def infer_schema(
     *,
     mutates_args: str | Iterable[str],
     op_name: str | None = None,
-    tags: Any = (),
+    tags: object = (),
 ) -> str:
     """`(Tensor x, float p=0.5) -> Tensor` for a function with annotations of these types.
 
@@ -90,7 +90,9 @@ def infer_schema(
     return f"{op_name or ''}({', '.join(words)}) -> {_result(annotation, fault)}"
 
 
-def _evaluated(annotation: Any, function: Any, fault: Callable[[str], NoReturn]) -> Any:
+def _evaluated(
+    annotation: object, function: Callable[..., Any], fault: Callable[[str], NoReturn]
+) -> Any:
     """The type of an annotation, of which parts may be texts."""
     if isinstance(annotation, str):
         try:
@@ -107,7 +109,7 @@ def _evaluated(annotation: Any, function: Any, fault: Callable[[str], NoReturn])
     return types.GenericAlias(origin, parts)
 
 
-def _word(kind: Any) -> str | None:
+def _word(kind: object) -> str | None:
     """The word of an argument's type; None if operators have no such arguments."""
     if kind in _WORDS:
         return _WORDS[kind][0]
@@ -125,7 +127,7 @@ def _word(kind: Any) -> str | None:
     return None
 
 
-def _without_none(kind: Any) -> Any:
+def _without_none(kind: object) -> Any:
     """`X` of `Optional[X]`; None for all else."""
     parts = typing.get_args(kind)
     if typing.get_origin(kind) not in _UNIONS or type(None) not in parts:
@@ -144,7 +146,7 @@ def _default(parameter: inspect.Parameter, fault: Callable[[str], NoReturn]) -> 
     fault(f"Parameter {parameter.name} has an unsupported default value type {type(value)}.")
 
 
-def _result(kind: Any, fault: Callable[[str], NoReturn]) -> str:
+def _result(kind: object, fault: Callable[[str], NoReturn]) -> str:
     """The words of what a function returns."""
     if kind is None or kind is type(None):
         return "()"

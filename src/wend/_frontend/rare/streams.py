@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.devices import device as device_of
 from wend._engine.base.errors import DeviceError
 
@@ -24,7 +25,7 @@ class Stream:
     device: 'cpu'     priority: kept, without effect
     """
 
-    def __init__(self, device: Any = None, *, priority: int = 0) -> None:
+    def __init__(self, device: DeviceLike = None, *, priority: int = 0) -> None:
         self.device = _of_cpu("Stream", device)
         self.device_index, self.stream_id, self.priority = -1, 0, priority
 
@@ -61,10 +62,10 @@ class Stream:
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
-    def wait_event(self, event: Any) -> None:
+    def wait_event(self, event: Event) -> None:
         """Nothing to wait for."""
 
-    def wait_stream(self, stream: Any) -> None:
+    def wait_stream(self, stream: Stream) -> None:
         """Nothing to wait for."""
 
 
@@ -76,7 +77,7 @@ class Event:
 
     def __init__(
         self,
-        device: Any = None,
+        device: DeviceLike = None,
         *,
         enable_timing: bool = False,
         blocking: bool = False,
@@ -88,7 +89,7 @@ class Event:
     def __repr__(self) -> str:
         return f"torch.Event device_type={self.device.type}, device_index=-1, event_id=0"
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: Stream | None = None) -> None:
         """Nothing to record."""
 
     def query(self) -> bool:
@@ -98,10 +99,10 @@ class Event:
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
-    def wait(self, stream: Any = None) -> None:
+    def wait(self, stream: Stream | None = None) -> None:
         """Nothing to wait for."""
 
-    def elapsed_time(self, other: Any) -> float:
+    def elapsed_time(self, other: Event) -> float:
         """Raises DeviceError: the CPU's events have no times."""
         raise DeviceError(
             "Event.elapsed_time: events of 'cpu' have no times; use time.perf_counter"

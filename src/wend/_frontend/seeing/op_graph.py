@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._types import PrimitiveBase
 from wend._engine.core.provenance import shown_name
 from wend._frontend.seeing.tables import text_table
 
@@ -86,7 +87,7 @@ class OpNode:
         return type_text(self.dtype, self.shape)
 
 
-def dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: object) -> str:
     """The name of a dtype, as nodes have the name."""
     return str(dtype).split(".")[-1]
 
@@ -103,7 +104,7 @@ class Call:
     operands: (id of the node, number of the result) of each operand
     """
 
-    prim: Any
+    prim: PrimitiveBase
     args: list[Any]
     mode: Any
     operands: list[tuple[int, int]]

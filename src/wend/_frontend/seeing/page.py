@@ -65,7 +65,7 @@ class Table:
         self.rows: list[Any] = []
         self.numbers: dict[Any, int] = {}
 
-    def number(self, key: Any, row: Callable[[], Any] | None = None) -> int:
+    def number(self, key: object, row: Callable[[], Any] | None = None) -> int:
         index = self.numbers.get(key)
         if index is None:
             index = self.numbers[key] = len(self.rows)

@@ -87,7 +87,7 @@ def _times(n: int) -> str:
     return "once" if n == 1 else f"{n} times"
 
 
-def _stretch(start: Any) -> PathStretch:
+def _stretch(start: object) -> PathStretch:
     """The stretch that begins with a state, and all behind."""
     root: PathStretch | None = None
     stack: list[tuple[Any, PathStretch | None]] = [(start, None)]

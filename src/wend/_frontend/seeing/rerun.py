@@ -55,7 +55,7 @@ def _found(
     return [fitting(edit.function(*operands), who, lambda: node.shape, node.dtype)]
 
 
-def fitting(tensor: Any, who: str, shape: Callable[[], tuple[int, ...]], dtype: str) -> Tensor:
+def fitting(tensor: Tensor, who: str, shape: Callable[[], tuple[int, ...]], dtype: str) -> Tensor:
     """The tensor in place of an op's result.  Raises GraphError if the tensor does not fit.
 
     who: the beginning of a sentence about the tensor     shape: called for a tensor alone
@@ -68,7 +68,7 @@ def fitting(tensor: Any, who: str, shape: Callable[[], tuple[int, ...]], dtype: 
     return tensor
 
 
-def text_of(tensor: Any) -> str:
+def text_of(tensor: Tensor) -> str:
     """Dtype and shape of a tensor, as a node has these."""
     return type_text(dtype_name(tensor.dtype), tuple(tensor.shape))
 
@@ -111,7 +111,7 @@ def leaves_given(
     return tensors
 
 
-def _fault(node: OpNode, tensor: Any) -> str:
+def _fault(node: OpNode, tensor: Tensor) -> str:
     """Why a tensor cannot stand in place of a leaf of a step."""
     text = text_of(tensor)
     if text == node.type_text:

@@ -68,7 +68,7 @@ class Settings:
         disable: bool = False,
         recompile_limit: int | None = None,
         isolate_recompiles: bool = False,
-        shapes_spec: Any = None,
+        shapes_spec: object = None,
     ) -> None:
         if mode is not None and options is not None:
             raise ValueRefused(
@@ -132,7 +132,7 @@ class StaticCheck:
         return structure, getattr(owner, "training", None), tuple(map(_kind_of, leaves))
 
 
-def _kind_of(x: Any) -> Any:
+def _kind_of(x: object) -> Any:
     if isinstance(x, Tensor):
         sizes = tuple([n if n < 2 else 2 for n in x.shape])
         return x.dtype, sizes, bool(x.requires_grad)

@@ -37,12 +37,12 @@ def copied(value: Value) -> Value:
     return copy_of
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: object) -> bool:
     """Whether x is a tensor or NumPy array."""
     return isinstance(x, (Tensor, np.ndarray, np.generic))
 
 
-def fed_value(x: Any) -> Value:
+def fed_value(x: object) -> Value:
     """The value of a tensor or array, computed and dense.
 
     Raises TypeError for further objects, and for arrays of types that no tensor has.
@@ -128,7 +128,7 @@ class GraphRunner:
     Calls of a graph that writes to captured tensors take turns.
     """
 
-    def __init__(self, graph: StaticGraph, offer: Any = None) -> None:
+    def __init__(self, graph: StaticGraph, offer: object = None) -> None:
         """offer: machine code that a file has brought along for this graph"""
         self.graph = graph
         self.parts = parts_of(graph)

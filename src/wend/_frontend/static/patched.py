@@ -37,7 +37,7 @@ class Patched:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def patched(*args: Any, **kwargs: Any) -> Any:
+        def patched(*args: object, **kwargs: object) -> Any:
             with self:
                 return function(*args, **kwargs)
 

@@ -191,11 +191,11 @@ def close(a: Any, b: Any) -> bool:
     return bool(np.allclose(a, b, rtol=1e-3, atol=1e-4 * max(scale, 1e-6), equal_nan=True))
 
 
-def _array(x: Any) -> Any:
+def _array(x: object) -> Any:
     return np.asarray(_hot.ensure(_hot.refreshed(x))) if isinstance(x, Tensor) else x
 
 
-def _copy(x: Any) -> Any:
+def _copy(x: object) -> Any:
     """A separate handle: the function may write to an argument."""
     if not isinstance(x, Tensor):
         return x

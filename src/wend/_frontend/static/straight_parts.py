@@ -13,6 +13,7 @@ from typing import Any
 from wend._engine.base import config, random_state
 from wend._engine.core import _hot
 from wend._engine.core._hot import FlushJob, Value
+from wend._engine.core._types import PrimitiveBase
 from wend._engine.core.symbolic import ARG, DIM, Expr, args_in, evaluate
 from wend._engine.runtime.batching.calls import kernel_if_ready
 from wend._engine.runtime.batching.templates import TemplateFunction, region_path
@@ -69,7 +70,7 @@ class PartFunction(TemplateFunction):
 class PartOp:
     """An op of a part, for `region_path`.  refs: -1 - k is operand k"""
 
-    prim: Any
+    prim: PrimitiveBase
     refs: tuple[int, ...]
     args: list[Any]
     grad: bool = False
@@ -212,7 +213,7 @@ class StraightPart:
             hint = info[number].hint
             env[number] = hint[0] if hint else 2
 
-    def for_sizes(self, key: Any, operand_types: list[Any], numbers: list[Any]) -> SizedPart:
+    def for_sizes(self, key: object, operand_types: list[Any], numbers: list[Any]) -> SizedPart:
         """Return the part for operands of these types, made if need be.
 
         operand_types: types of the operands     numbers: values of the numbers from before
@@ -268,7 +269,7 @@ class StraightPart:
         return part
 
 
-def _with_numbers(key: Any, numbers: list[Any]) -> Any:
+def _with_numbers(key: object, numbers: list[Any]) -> Any:
     """Return a key that also holds the exact bits of numbers."""
     for x in numbers:
         if type(x) is not int:
