@@ -148,7 +148,7 @@ _TYPE_NAMES = {
 }  # fmt: skip
 
 
-def type_(self: Tensor, dtype: DType | str | type | None = None, non_blocking: bool = False) -> Any:
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
     if dtype is None:
         return f"torch.{_TYPE_NAMES[self.dtype.name]}Tensor"
@@ -452,7 +452,7 @@ def _never(self: Tensor) -> bool:
 def _by_sparse(name: str) -> Any:
     """A method that is part of `wend.sparse`, which is imported at the first call."""
 
-    def method(self: Tensor, *args: object, **kwargs: object) -> Any:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         return formats.SparsePackage.load().methods.call(name, self, *args, **kwargs)
 
     method.__name__ = name

@@ -229,7 +229,7 @@ class Tensor:
         """The call behind `np.asarray(tensor)`: an array in shared memory, or of another dtype."""
     def __array_namespace__(self, *, api_version: _str | None = None) -> Any:
         """`wend.xp`, the array API over tensors. Raises ValueRefused for an unknown version."""
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: _bool = False) -> Tensor:
+    def __array_wrap__(self, array: Any, context: _builtins.object = None, return_scalar: _bool = False) -> Tensor:
         """The result of a NumPy function with a tensor among its arguments: a tensor."""
     def __buffer__(self, flags: _int) -> Any:
         """The buffer protocol (`memoryview(tensor)`), which Python offers to classes from 3.12 on."""
@@ -237,16 +237,16 @@ class Tensor:
         """The result of `copy.copy(tensor)`: another tensor in the same memory."""
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
         """A copy of the values; tensors that share memory share memory in the copy too."""
-    def __dlpack__(self, *, stream: Any = None, max_version: tuple[_int, _int] | None = None, dl_device: tuple[_int, _int] | None = None, copy: _bool | None = None) -> Any:
+    def __dlpack__(self, *, stream: _builtins.object = None, max_version: tuple[_int, _int] | None = None, dl_device: tuple[_int, _int] | None = None, copy: _bool | None = None) -> Any:
         """A DLPack capsule of this tensor's memory."""
     def __dlpack_device__(self) -> tuple[_int, _int]:
         """(kind, index) of the device in DLPack's terms: (1, 0), the cpu."""
     def __format__(self, spec: _str) -> _str:
         """`format(tensor, spec)`: that of the number for a 0-d tensor."""
     @classmethod
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: _builtins.object) -> None:
         """Called for each new subclass of Tensor."""
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: _int) -> tuple[Any, ...]:
         """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared."""
     def __reversed__(self) -> Tensor:
         """The tensor with the first dim in reverse order, for `reversed`."""
@@ -399,7 +399,7 @@ class Tensor:
         """As `nonzero`."""
     def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
         """A view of the memory that input lies in, with the given extents and steps between elements."""
-    def as_strided_(self, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+    def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """Make this tensor the view that `as_strided` gives of its memory."""
     def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: _int | None = None) -> Tensor:
         """input, with the elements that as_strided would view replaced by src."""
@@ -429,9 +429,9 @@ class Tensor:
         """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
         """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
-    def bernoulli(self, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+    def bernoulli(self, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
         """1 with probability input (or p), else 0; the dtype of `input`."""
-    def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: Any = None) -> Tensor:
         """Fill with 1 (probability p) and 0. Raises as `probability`."""
     def bfloat16(self) -> Tensor:
         """This tensor as torch.bfloat16."""
@@ -679,7 +679,7 @@ class Tensor:
         """This tensor as torch.float64."""
     def dsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along dim 2."""
-    def eig(*args: Any, **kwargs: Any) -> Any:
+    def eig(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
         """Removed from PyTorch: raises, and names linalg.eig."""
     def element_size(self) -> _int:
         """Bytes of an element."""
@@ -723,7 +723,7 @@ class Tensor:
         """y = e ** input - 1, exact near 0."""
     def exponential_(self, lambd: _float = 1.0, *, generator: Any = None) -> Tensor:
         """Fill with exponential numbers of rate lambd. Raises ValueRefused unless lambd > 0."""
-    def fill_(self, value: Any) -> Tensor:
+    def fill_(self, value: _builtins.object) -> Tensor:
         """Overwrite every element by `value`, a number or a 0-d tensor."""
     def fill_diagonal_(self, fill_value: Any, wrap: _bool = False) -> Tensor:
         """Overwrite the elements whose indices are all equal."""
@@ -861,7 +861,7 @@ class Tensor:
         """y = input, with y[..., index[k], ...] = value along dim `dim`."""
     def index_put(self, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
         """input, with input[indices] = values, or += with `accumulate`."""
-    def index_put_(self, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
+    def index_put_(self, indices: Any, values: _builtins.object, accumulate: _bool = False) -> Tensor:
         """self[indices] = values, or += with accumulate."""
     def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
         """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there."""
@@ -1043,13 +1043,13 @@ class Tensor:
         """y = log(sum of exp(x) over `dim`), without overflow; -inf over nothing."""
     def long(self) -> Tensor:
         """This tensor as torch.int64."""
-    def lstsq(*args: Any, **kwargs: Any) -> Any:
+    def lstsq(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
         """Removed from PyTorch: raises, and names linalg.lstsq."""
     def lt(self, other: Tensor | _Number) -> Tensor:
         """y = input < other."""
     def lt_(self, other: Tensor | _Number) -> Tensor:
         """y = input < other."""
-    def lu(self, pivot: _bool = True, get_infos: _bool = False, out: Any = None) -> Any:
+    def lu(self, pivot: _bool = True, get_infos: _bool = False, out: tuple[Tensor, ...] | None = None) -> Any:
         """linalg.lu_factor_ex: (LU, pivots), and with `get_infos` info."""
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
         """X such that A X = input, of the factors of A."""
@@ -1128,7 +1128,7 @@ class Tensor:
         """y = input * other; and, of bools."""
     def mul_(self, other: Tensor | _Number) -> Tensor:
         """y = input * other; and, of bools."""
-    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Any = None, out: Any = None) -> Tensor:
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
         """Indices drawn with probabilities proportional to the rows of `input`."""
     def multiply(self, other: Tensor | _Number) -> Tensor:
         """y = input * other; and, of bools."""
@@ -1180,19 +1180,19 @@ class Tensor:
         """y = -input. Raises DTypeError for bools."""
     def nelement(self) -> _int:
         """Number of elements."""
-    def new(self, *args: Any, **kwargs: Any) -> Tensor:
+    def new(self, *args: _builtins.object, **kwargs: _builtins.object) -> Tensor:
         """A tensor of this dtype from sizes or data."""
-    def new_empty(self, *size: Any, **keywords: Any) -> Tensor:
+    def new_empty(self, *size: _builtins.object, **keywords: _builtins.object) -> Tensor:
         """A tensor of this tensor's type, with arbitrary elements."""
-    def new_empty_strided(self, size: Any, stride: Any, **keywords: Any) -> Tensor:
+    def new_empty_strided(self, size: Sequence[_int], stride: Sequence[_int], **keywords: _builtins.object) -> Tensor:
         """A tensor of this tensor's type and of these strides, with arbitrary elements."""
-    def new_full(self, size: Any, fill_value: Any, **keywords: Any) -> Tensor:
+    def new_full(self, size: Any, fill_value: Any, **keywords: _builtins.object) -> Tensor:
         """A constant of this tensor's type."""
-    def new_ones(self, *size: Any, **keywords: Any) -> Tensor:
+    def new_ones(self, *size: _builtins.object, **keywords: _builtins.object) -> Tensor:
         """Ones of this tensor's type."""
     def new_tensor(self, data: Any, **keywords: Any) -> Tensor:
         """`tensor(data)` of this tensor's type."""
-    def new_zeros(self, *size: Any, **keywords: Any) -> Tensor:
+    def new_zeros(self, *size: _builtins.object, **keywords: _builtins.object) -> Tensor:
         """Zeros of this tensor's type."""
     def nextafter(self, other: Tensor) -> Tensor:
         """y = the next number that the dtype has after input, towards other."""
@@ -1258,7 +1258,7 @@ class Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
-    def qr(self, some: _bool = True, *, out: Any = None) -> Any:
+    def qr(self, some: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> Any:
         """linalg.qr, 'complete' unless `some`."""
     def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
         """The q-th quantiles along `dim`, or of all elements; see `quantiles`."""
@@ -1278,9 +1278,9 @@ class Tensor:
         """y = 1 / input."""
     def reciprocal_(self) -> Tensor:
         """y = 1 / input."""
-    def register_hook(self, hook: Any) -> Any:
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
         """Call `hook(grad)` when this tensor's gradient is known; a result replaces the gradient."""
-    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
+    def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> Any:
         """Call `hook(tensor)` after the gradient has been added to this leaf's `.grad`."""
     def relu(self) -> Tensor:
         """y = max(input, 0); gradient 0 at 0."""
@@ -1312,9 +1312,9 @@ class Tensor:
         """y = x in the given shape; an extent may be -1: it follows from the rest."""
     def reshape_as(self, other: Tensor) -> Tensor:
         """self in the shape of other."""
-    def resize(self, *sizes: Any) -> Tensor:
+    def resize(self, *sizes: _builtins.object) -> Tensor:
         """`resize_` without a change of this tensor; PyTorch has deprecated the method."""
-    def resize_(self, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
+    def resize_(self, *sizes: _builtins.object, size: Any = None, memory_format: Any = None) -> Tensor:
         """Give this tensor a new shape; elements are kept in row-major order, new elements are 0."""
     def resize_as(self, tensor: Tensor) -> Tensor:
         """`resize` to the shape of another tensor; PyTorch has deprecated the method."""
@@ -1390,7 +1390,7 @@ class Tensor:
         """y = x[..., index, ...] along dim `dim`, which goes; a negative index counts from the end."""
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
         """y = input, with input[..., index, ...] along dim `dim` replaced by src."""
-    def set_(self, source: Any = None, *unused: Any, **more: Any) -> Tensor:
+    def set_(self, source: Any = None, *unused: _builtins.object, **more: _builtins.object) -> Tensor:
         """Share the data of `source`; without arguments, become empty."""
     def sgn(self) -> Tensor:
         """y = input / |input|, and 0 for 0: the sign of real numbers."""
@@ -1424,13 +1424,13 @@ class Tensor:
         """y = sinh(input)."""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
         """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
-    def slogdet(self, *, out: Any = None) -> Any:
+    def slogdet(self, *, out: tuple[Tensor, ...] | None = None) -> Any:
         """linalg.slogdet."""
     def smm(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.smm`: see `wend.sparse`."""
     def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """y = exp(x) / sum of exp(x) along dim."""
-    def solve(*args: Any, **kwargs: Any) -> Any:
+    def solve(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
         """Removed from PyTorch: raises, and names linalg.solve."""
     def sort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
         """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
@@ -1524,7 +1524,7 @@ class Tensor:
         """y = x with dims dim0 and dim1 swapped."""
     def swapdims_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
-    def symeig(*args: Any, **kwargs: Any) -> Any:
+    def symeig(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
         """Removed from PyTorch: raises, and names linalg.eigh."""
     def t(self) -> Tensor:
         """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
@@ -1580,7 +1580,7 @@ class Tensor:
         """y = x with dims dim0 and dim1 swapped."""
     def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
-    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Any = None) -> Any:
+    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> Any:
         """(solution, cloned_coefficient): X such that A X = input, and a copy of A."""
     def tril(self, diagonal: _int = 0) -> Tensor:
         """y = input on and below a diagonal of the last two dims, zero above."""
