@@ -73,7 +73,7 @@ __all__ = [
 PYTHON_TYPES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
-def checked_dtype(op: str, dtype: Any) -> DType | None:
+def checked_dtype(op: str, dtype: object) -> DType | None:
     """A dtype argument: a DType, None, or Python's bool, int, float or complex."""
     if dtype is None or type(dtype) is DType:
         return dtype
@@ -85,7 +85,7 @@ def checked_dtype(op: str, dtype: Any) -> DType | None:
     return dtypes.NAMES[name]
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     return repr(value) if isinstance(value, (str, type)) else type(value).__name__
 
 
@@ -201,21 +201,21 @@ def tensor(
     return finished("tensor", output, options)
 
 
-def _has_symbols(data: Any) -> bool:
+def _has_symbols(data: object) -> bool:
     """Whether there are numbers among the data that are only known when an explored graph runs."""
     if isinstance(data, (list, tuple)):
         return any(map(_has_symbols, data))
     return isinstance(data, (SymInt, SymNumber))
 
 
-def _dtype_of_symbols(data: Any) -> DType:
+def _dtype_of_symbols(data: object) -> DType:
     """The type of a tensor of such data."""
     if isinstance(data, (list, tuple)):
         return functools.reduce(promote_types, map(_dtype_of_symbols, data))
     return dtypes.dtype_of_scalar_category(category_of(data))
 
 
-def _of_symbols(data: Any, dtype: DType) -> Tensor:
+def _of_symbols(data: object, dtype: DType) -> Tensor:
     """A tensor of such data."""
     if isinstance(data, (list, tuple)):
         return ops.stack([_of_symbols(part, dtype) for part in data])
@@ -382,11 +382,11 @@ def is_index(value: Any) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
-def _is_iterable(value: Any) -> bool:
+def _is_iterable(value: object) -> bool:
     return hasattr(value, "__iter__")
 
 
-def _number(op: str, value: Any) -> Any:
+def _number(op: str, value: object) -> Any:
     """A fill value as a Python number, also from one-element tensors and NumPy's numbers."""
     if type(value) in (int, float, bool, complex) or isinstance(value, (SymInt, SymNumber)):
         return value
@@ -462,7 +462,7 @@ def check_fits(op: str, value: Any, dtype: DType) -> None:
         raise ValueRefused(f"{op}: {value} cannot be converted to {dtype} without overflow")
 
 
-def full(size: Any, fill_value: Any, **keywords: object) -> Tensor:
+def full(size: int | Sequence[int], fill_value: Any, **keywords: object) -> Tensor:
     """y[...] = fill_value, of the number's type unless `dtype` says otherwise."""
     options = Options("full", **checked_keywords("full", keywords))
     if is_index(size):
@@ -474,7 +474,9 @@ def full(size: Any, fill_value: Any, **keywords: object) -> Tensor:
     return finished("full", ops.full(extents, value, dtype=dtype), options)
 
 
-def empty_strided(size: Any, stride: Any, **keywords: object) -> Tensor:
+def empty_strided(
+    size: int | Sequence[int], stride: int | Sequence[int], **keywords: object
+) -> Tensor:
     """A tensor of a size with the given strides, with arbitrary elements."""
     options = Options("empty_strided", **checked_keywords("empty_strided", keywords))
     extents, steps = sizes_of("empty_strided", (size,)), sizes_of("empty_strided", (stride,))
@@ -488,7 +490,9 @@ def empty_strided(size: Any, stride: Any, **keywords: object) -> Tensor:
     return finished("empty_strided", ops.as_strided(memory, extents, steps), options)
 
 
-def empty_permuted(size: Any, physical_layout: Sequence[int], **keywords: object) -> Tensor:
+def empty_permuted(
+    size: int | Sequence[int], physical_layout: Sequence[int], **keywords: object
+) -> Tensor:
     """A dense tensor of a size, its dims in memory in the order `physical_layout`.
 
     Raises ValueRefused unless that order names each dim once.
@@ -515,7 +519,7 @@ def empty_permuted(size: Any, physical_layout: Sequence[int], **keywords: object
     return empty_strided(extents, tuple(steps), **keywords)
 
 
-def _like(op: str, source: object, value: Any, keywords: dict[str, Any]) -> Tensor:
+def _like(op: str, source: object, value: object, keywords: dict[str, Any]) -> Tensor:
     if not keywords and type(source) is Tensor:
         check_fits(op, value, source.dtype)
         return ops.full(source.shape, value, dtype=source.dtype)
@@ -647,7 +651,7 @@ def eye(n: int, m: int | None = None, **keywords: object) -> Tensor:
 
 
 def _new(
-    op: str, self: Tensor, size: tuple[Any, ...], value: Any, keywords: dict[str, Any]
+    op: str, self: Tensor, size: tuple[Any, ...], value: object, keywords: dict[str, Any]
 ) -> Tensor:
     extents = sizes_of(op, size, keywords.pop("size", None))
     if AWAY and keywords.get("device") is None:
@@ -672,7 +676,9 @@ def new_empty(self: Tensor, *size: object, **keywords: object) -> Tensor:
     return _new("new_empty", self, size, 0, keywords)
 
 
-def new_full(self: Tensor, size: Any, fill_value: Any, **keywords: object) -> Tensor:
+def new_full(
+    self: Tensor, size: int | Sequence[int], fill_value: Any, **keywords: object
+) -> Tensor:
     """A constant of this tensor's type."""
     return _new("new_full", self, (size,), _number("new_full", fill_value), keywords)
 

@@ -16,7 +16,7 @@ from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core._types import PrimitiveBase
 from wend._engine.core.op_facts import OpFacts, TorchCall
-from wend._engine.core.primitive import ops
+from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.reshapes import Reshape
 from wend._frontend import creation, formats
@@ -52,7 +52,7 @@ def _is_view(prim: Any, args: Any, type_: Any, strides: tuple[int, ...]) -> bool
     return prim.strides(tuple(type_.shape), strides, *arranged) is not None
 
 
-def check_view(prim: Any, x: Tensor, args: Any) -> None:
+def check_view(prim: Primitive, x: Tensor, args: Any) -> None:
     """Raise as PyTorch's `view` does where the strides do not allow the view."""
     if prim.facts.must_view and not viewable(prim, x, args):
         raise ShapeError(

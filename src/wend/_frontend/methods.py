@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from wend._engine.base import dtypes
@@ -112,7 +112,7 @@ class _Conversion:
     def __init__(self, fixed: DType | None) -> None:
         self.fixed = fixed
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """(primitive, tensors, args, plan); tensors of that dtype are returned unchanged."""
         kwargs = {k: v for k, v in kwargs.items() if k != "memory_format"}
         dtype = self.fixed or _dtype_asked(args[1:], kwargs)
@@ -123,7 +123,7 @@ class _Conversion:
         return prim, [args[0]], [], plan
 
 
-def _conversion(name: str, dtype: DType | None) -> Any:
+def _conversion(name: str, dtype: DType | None) -> Callable[..., Any]:
     function = _hot.OpFunction(name, _Conversion(dtype), False)
     if dtype is None:
         function.general = _to
@@ -380,7 +380,7 @@ def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     return ops.where(condition, self, other)  # type: ignore[no-any-return]
 
 
-def as_subclass(self: Tensor, cls: type) -> Any:
+def as_subclass(self: Tensor, cls: type) -> Tensor:
     """This tensor as an instance of a subclass of Tensor, with the same value."""
     instance = _hot.native_new(cls)
     instance.value = _hot.refreshed(self)
@@ -390,7 +390,7 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     return instance
 
 
-def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
+def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Tensor:
     """An instance of a subclass of Tensor that shares the values of `data`, without history."""
     instance = as_subclass(data.detach(), cls)
     return instance.requires_grad_() if require_grad else instance
@@ -449,7 +449,7 @@ def _never(self: Tensor) -> bool:
     return False
 
 
-def _by_sparse(name: str) -> Any:
+def _by_sparse(name: str) -> Callable[..., Any]:
     """A method that is part of `wend.sparse`, which is imported at the first call."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -487,7 +487,7 @@ def to_device(self: Tensor, device: DeviceLike, /, *, stream: Any = None) -> Ten
     return to(self, device)
 
 
-def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+def array_namespace(self: Tensor, *, api_version: str | None = None) -> ModuleType:
     """`wend.xp`, the array API over tensors. Raises ValueRefused for an unknown version."""
     namespace = importlib.import_module("wend.xp")
     if api_version not in (None, "2021.12", "2022.12", "2023.12", namespace.__array_api_version__):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -120,7 +120,7 @@ class Generator:
         """A generator that will draw the same numbers."""
         return Generator(_state=self._state.clone())
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._state.get_state(),)
 
     def __repr__(self) -> str:
@@ -188,7 +188,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, **unused: object) -> Ite
         random_state.current().set_state(before)
 
 
-def reserve(generator: Any, count: int) -> tuple[int, int]:
+def reserve(generator: Generator | None, count: int) -> tuple[int, int]:
     """(seed, offset) for a draw of `count` numbers from `generator`, or from the default."""
     if generator is None:
         return random_state.current().reserve(count)
@@ -417,7 +417,7 @@ def bernoulli(
     return draws
 
 
-def probability(op: str, p: float | Tensor) -> Any:
+def probability(op: str, p: float | Tensor) -> float | Tensor:
     """A number or tensor that lies from 0 to 1.
 
     Raises ValueRefused for another number, ValuesRefused (when computed) for a tensor's element,
@@ -501,7 +501,9 @@ def _fill(self: Tensor, values: Tensor) -> Tensor:
     return self
 
 
-def _drawn(self: Tensor, op: Any, *parameters: Any, generator: Generator | None) -> Tensor | None:
+def _drawn(
+    self: Tensor, op: Callable[..., Any], *parameters: object, generator: Generator | None
+) -> Tensor | None:
     """A draw of one step; None for dtypes but float32 and float64.
 
     For those dtypes the one-step draws have other numbers than `rand` and `randn`, rounded later.

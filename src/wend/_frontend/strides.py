@@ -27,7 +27,7 @@ def layout_of(handle: Tensor) -> Layout:
     return _laid_out(alias)
 
 
-def _laid_out(alias: Any) -> Layout:
+def _laid_out(alias: Alias) -> Layout:
     """The layout of a view; each view of a chain keeps its layout: a long chain is linear."""
     root = alias.base
     type_, root_layout = concrete(root.value.type), root._layout
@@ -49,7 +49,7 @@ def _laid_out(alias: Any) -> Layout:
     return strides, offset
 
 
-def concrete(type_: TensorType) -> Any:
+def concrete(type_: TensorType) -> TensorType:
     """The type with the extents that stand for symbols while a function is being explored."""
     if type_.kind is not None:
         return type_
@@ -62,7 +62,7 @@ def _dense(type_: TensorType) -> tuple[int, ...]:
 
 
 @lru_cache(MOST_KEPT)
-def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any:
+def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> tuple[Any, ...]:
     if isinstance(prim, Rescaled):
         return *prim.rescaled(type_.dtype, strides, offset), prim.typed([type_], [])[1][0]
     arranged = prim.arrange([None], list(args))[1:]

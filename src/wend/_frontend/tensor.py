@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wend._engine.base import config, dtypes
@@ -16,7 +16,8 @@ from wend._engine.base.errors import (
 )
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core import _hot, _indexing, _types
-from wend._engine.core._hot import Tensor, Trace, Value
+from wend._engine.core._hot import OpFunction, Tensor, Trace, Value
+from wend._engine.core._types import Mode
 from wend._engine.core.primitive import ops
 from wend._engine.core.provenance import current_site, module_path, one_site
 from wend._engine.core.symbolic import SymInt, SymNumber
@@ -34,7 +35,7 @@ from wend._frontend.strides import may_repeat, repeats
 # -- modes ----------------------------------------------------------------------------------
 
 
-def default_mode() -> Any:
+def default_mode() -> Mode:
     """The mode of a new trace."""
     return _types.intern_mode(
         True, False, None, dtypes.get_default_dtype(), config.settings.deterministic, False
@@ -141,7 +142,7 @@ def length(x: Tensor) -> int:
     return int(x.shape[0])
 
 
-def iterate(x: Tensor) -> Any:
+def iterate(x: Tensor) -> Iterator[Tensor]:
     """The parts along the first dim."""
     if x.dim() == 0:
         raise ArgumentTypeError("iteration over a 0-d tensor")
@@ -207,14 +208,14 @@ def disabled_torch_function(
     return func(*args, **(kwargs or {}))
 
 
-def op_by_name(name: str, inplace: bool) -> Any:
+def op_by_name(name: str, inplace: bool) -> OpFunction:
     """For pickling: the op of that name."""
     return getattr(Tensor, name) if inplace else getattr(ops, name)
 
 
 def strip_device(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+) -> tuple[Any, ...]:
     """Check and drop device=, requires_grad= and other arguments without meaning for an op."""
     kwargs = dict(kwargs)
     usable(kwargs.pop("device"), function.__name__)

@@ -130,7 +130,7 @@ def type_name(op: str, tensor_type: object) -> str:
     return name
 
 
-def _constructor(name: str, dtype_name: str) -> Any:
+def _constructor(name: str, dtype_name: str) -> type:
     dtype = dtypes.NAMES[dtype_name]
     members = {
         "__doc__": f"Tensors of {dtype}: {name}(2, 3), {name}([1, 2]), {name}(tensor).",

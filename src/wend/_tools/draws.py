@@ -148,7 +148,7 @@ def _share_functions(journal: Any, torch: Any, draws: Draws) -> None:
     def randperm(n: int, **options: object) -> Any:
         return _tensor(torch, draws.of("randperm", (n,)).permutation(n), options, torch.int64)
 
-    def normal(mean: Any, std: Any = 1.0, size: object = None, **options: object) -> Any:
+    def normal(mean: object, std: object = 1.0, size: object = None, **options: object) -> Any:
         tensors = [x for x in (mean, std) if isinstance(x, torch.Tensor)]
         shape = (
             np.broadcast_shapes(*(tuple(x.shape) for x in tensors)) if tensors else _shape((size,))
@@ -320,7 +320,7 @@ def _share_distributions(torch: ModuleType, draws: Draws) -> None:
 
             return formula(torch, noise, d)
 
-        def sample(d: Any, sample_shape: object = ()) -> Any:
+        def sample(d: object, sample_shape: object = ()) -> Any:
             with torch.no_grad():
                 return rsample(d, sample_shape)
 

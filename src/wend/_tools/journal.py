@@ -178,7 +178,7 @@ class Journal:
         watched: set[type] = set()
 
         @functools.wraps(real)
-        def init(optimizer: Any, *args: object, **kwargs: object) -> None:
+        def init(optimizer: object, *args: object, **kwargs: object) -> None:
             cls: Any = next(c for c in type(optimizer).__mro__ if "step" in vars(c))
             if cls not in watched:
                 watched.add(cls)

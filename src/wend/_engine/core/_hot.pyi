@@ -254,7 +254,7 @@ class Tensor:
     def __torch_function__(cls, func: Any, types: Any, args: Any = ..., kwargs: Any = None) -> Any:
         """Call the op on plain tensors; results become instances of the subclass."""
     @property
-    def _backward_hooks(self) -> Any: ...
+    def _backward_hooks(self) -> dict[_int, Any] | None: ...
     @property
     def _base(self) -> Tensor | None: ...
     def _indices(self, *args: Any, **kwargs: Any) -> Any:
@@ -403,7 +403,7 @@ class Tensor:
         """Make this tensor the view that `as_strided` gives of its memory."""
     def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: _int | None = None) -> Tensor:
         """input, with the elements that as_strided would view replaced by src."""
-    def as_subclass(self, cls: _builtins.type) -> Any:
+    def as_subclass(self, cls: _builtins.type) -> Tensor:
         """This tensor as an instance of a subclass of Tensor, with the same value."""
     def asin(self) -> Tensor:
         """y = arcsin(input), in radians; NaN outside [-1, 1]."""
@@ -1186,7 +1186,7 @@ class Tensor:
         """A tensor of this tensor's type, with arbitrary elements."""
     def new_empty_strided(self, size: Sequence[_int], stride: Sequence[_int], **keywords: _builtins.object) -> Tensor:
         """A tensor of this tensor's type and of these strides, with arbitrary elements."""
-    def new_full(self, size: Any, fill_value: Any, **keywords: _builtins.object) -> Tensor:
+    def new_full(self, size: _int | Sequence[_int], fill_value: Any, **keywords: _builtins.object) -> Tensor:
         """A constant of this tensor's type."""
     def new_ones(self, *size: _builtins.object, **keywords: _builtins.object) -> Tensor:
         """Ones of this tensor's type."""
@@ -1556,7 +1556,7 @@ class Tensor:
         """This tensor, dense already, in that dtype."""
     def to_device(self, device: Any, *, stream: Any = None) -> Tensor:
         """This tensor on a device: the array API's name of `to`."""
-    def to_padded_tensor(self, padding: _float, output_size: Any = None) -> Tensor:
+    def to_padded_tensor(self, padding: _float, output_size: Sequence[_int] | None = None) -> Tensor:
         """Raises ArgumentTypeError: only a nested tensor has components to pad."""
     def to_sparse(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.to_sparse`: see `wend.sparse`."""

@@ -138,7 +138,7 @@ def write_back(storage: Storage, value: Value) -> None:
     storage.version += 1
 
 
-def expose(handle: Tensor, watch: bool = True) -> Any:
+def expose(handle: Tensor, watch: bool = True) -> np.ndarray:
     """A writable array that shares memory with `handle`, both ways.
 
     watch: sharing ends when nothing outside refers to the memory any more (False: sharing lasts as
@@ -152,7 +152,7 @@ def expose(handle: Tensor, watch: bool = True) -> Any:
     return _part(_exposed(base_now(alias), watch), handle, alias)
 
 
-def _exposed(root: Tensor, watch: bool) -> Any:
+def _exposed(root: Tensor, watch: bool) -> np.ndarray:
     """The memory of a handle that is no view, which the outside knows from now on."""
     _hot.refreshed(root)
     _hot.current_trace().volatile = False
@@ -169,7 +169,7 @@ def _exposed(root: Tensor, watch: bool) -> Any:
     return storage.shared.array
 
 
-def _laid_out(root: Tensor) -> Any:
+def _laid_out(root: Tensor) -> np.ndarray:
     """A copy of a handle's array that lies in memory as the handle says."""
     array = root.value.buffer
     steps = None if root._layout is None else root._layout[0]
@@ -190,7 +190,7 @@ class _Window:
         self.__array_interface__ = interface
 
 
-def _part(memory: Any, handle: Tensor, alias: Alias) -> Any:
+def _part(memory: np.ndarray, handle: Tensor, alias: Alias) -> np.ndarray:
     """The elements of a view in the memory of the base, as an array that may be written to."""
     steps = tuple([step // memory.itemsize for step in memory.strides])
     layout = strides_on(alias, alias.base.value.type, steps)
@@ -265,7 +265,7 @@ def adopt(array: Any, pinned: bool = False) -> Tensor:
     return handle
 
 
-def _span(array: Any, steps: tuple[int, ...]) -> Any:
+def _span(array: Any, steps: tuple[int, ...]) -> np.ndarray:
     """The memory from an array's first element to the last, as a flat array."""
     room = 1 + sum((n - 1) * step for n, step in zip(array.shape, steps, strict=True))
     interface = {

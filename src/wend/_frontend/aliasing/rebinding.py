@@ -14,6 +14,7 @@ from wend._engine.base import dtypes
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeError
 from wend._engine.core import _backward, _hot, _modules, _types
 from wend._engine.core._hot import Alias, Storage, Tensor, Trace, Value
+from wend._engine.core._types import Mode
 from wend._engine.core.primitive import ops
 from wend._engine.core.whole import one_at_a_time
 from wend._engine.transforms.grad import with_grad
@@ -133,7 +134,7 @@ class _Grad(_modules.ModeBlock):
     def __init__(self, on: bool) -> None:
         self.on = on
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: Mode) -> Mode:
         if mode.inference:
             mode = _types.intern_mode(self.on, False, *mode.key[2:])
         return with_grad(mode, self.on)

@@ -86,7 +86,7 @@ def _refuse_explored(name: str) -> None:
         run.no_gradients(name)
 
 
-def _gradient(name: str, k: int, root: Tensor, g: object) -> Any:
+def _gradient(name: str, k: int, root: Tensor, g: object) -> Tensor | None:
     if not root.requires_grad:
         raise GraphError(
             f"{name}: element {k} of tensors does not require grad and does not have a grad_fn"
@@ -141,7 +141,7 @@ def backward(
 
 
 def _backward(
-    roots: list[Tensor], gradients: list[Any], inputs: Any, keep: bool, create_graph: bool
+    roots: list[Tensor], gradients: list[Any], inputs: object, keep: bool, create_graph: bool
 ) -> None:
     if any(t.is_meta for t in roots):
         leaves = None if inputs is None else _tensors("backward", inputs)

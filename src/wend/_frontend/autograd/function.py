@@ -95,7 +95,7 @@ class SavedTensor:
                 self.packed = handle.detach()
             self.value = None
 
-    def unpack(self, ctx: FunctionCtx) -> Any:
+    def unpack(self, ctx: FunctionCtx) -> Tensor | None:
         """The tensor: the very object that was saved, if unchanged since."""
         if self.sparse is not None:
             return self.sparse
@@ -123,7 +123,7 @@ def _identified(value: Any) -> Tensor:
 _SAVED_HOOKS: dict[int, list[Any]] = {}  # by thread
 
 
-def saved_hooks() -> Any:
+def saved_hooks() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """The innermost (pack, unpack) of this thread, or None."""
     stack = _SAVED_HOOKS.get(_thread())
     return stack[-1] if stack else None
@@ -387,7 +387,7 @@ class _Wrapping:
             return False
         return not any(out is t for t in self.ctx._plain)
 
-    def _plain(self, out: Tensor) -> Any:
+    def _plain(self, out: Tensor) -> Tensor:
         """A result without gradient: inputs that are handed through become new tensors."""
         handed_through = isinstance(out, Tensor) and any(out is a for a in self.args)
         if handed_through and not any(out is t for t in self.ctx._dirty):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from wend._engine.base.errors import ArgumentTypeError, GraphError
 from wend._engine.core import _hot, _modules, _types
-from wend._engine.core._types import Program
+from wend._engine.core._types import Mode, Program
 from wend._engine.core.primitive import Primitive
 from wend._engine.core.symtrace import template
 from wend._engine.transforms import stops
@@ -32,10 +32,10 @@ def is_inference_mode_enabled() -> bool:
 class _Switch(_modules.ModeBlock):
     """A context manager, and a decorator, that changes the mode of this thread."""
 
-    def _mode(self, mode: object) -> Any:
+    def _mode(self, mode: object) -> Mode:
         raise NotImplementedError
 
-    def _again(self) -> Any:
+    def _again(self) -> _Switch:
         return type(self)()
 
     def __call__(self, function: F) -> F:
@@ -65,7 +65,7 @@ class _Switch(_modules.ModeBlock):
         return inside  # type: ignore[return-value]
 
 
-def _without_call(cls: type, function: Callable[..., Any]) -> Any:
+def _without_call(cls: type, function: Callable[..., Any]) -> object:
     return cls()(function)
 
 
@@ -75,7 +75,7 @@ class no_grad(_Switch):
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         return super().__new__(cls) if function is None else _without_call(cls, function)
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: Any) -> Mode:
         return with_grad(mode, False)
 
 
@@ -85,7 +85,7 @@ class enable_grad(_Switch):
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         return super().__new__(cls) if orig_func is None else _without_call(cls, orig_func)
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: Any) -> Mode:
         return with_grad(mode, True)
 
 
@@ -98,11 +98,11 @@ class set_grad_enabled(_Switch):
         self._before = trace.mode
         trace.mode = with_grad(trace.mode, self._on)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         _hot.current_trace().mode = with_grad(_hot.current_trace().mode, self._on)
         return self  # the mode to come back to is that of before `__init__`
 
-    def _again(self) -> Any:
+    def _again(self) -> _Switch:
         return set_grad_enabled(self._on)
 
     def clone(self) -> set_grad_enabled:
@@ -123,14 +123,14 @@ class inference_mode(_Switch):
     def __init__(self, mode: bool = True) -> None:
         self._on = bool(mode)
 
-    def _again(self) -> Any:
+    def _again(self) -> _Switch:
         return inference_mode(self._on)
 
     def clone(self) -> inference_mode:
         """Another of the same setting."""
         return inference_mode(self._on)
 
-    def _mode(self, mode: Any) -> Any:
+    def _mode(self, mode: Any) -> Mode:
         key = mode.key
         return _types.intern_mode(not self._on, self._on, *key[2:])
 
@@ -173,7 +173,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     return is_anomaly_enabled()
 
 
-def _with_anomaly(mode: Any, on: bool) -> Any:
+def _with_anomaly(mode: Any, on: bool) -> Mode:
     if on and not stops.describe:
         from wend._engine.runtime.verify.bad_values import lines_of
 
@@ -196,10 +196,10 @@ class set_detect_anomaly(_Switch):
         self._before = trace.mode
         trace.mode = _with_anomaly(trace.mode, self._on)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
-    def _again(self) -> Any:
+    def _again(self) -> _Switch:
         return set_detect_anomaly(self._on)
 
 
@@ -213,10 +213,10 @@ class detect_anomaly(_Switch):
     def __init__(self, check_nan: bool = True) -> None:
         self._on = bool(check_nan)
 
-    def _again(self) -> Any:
+    def _again(self) -> _Switch:
         return detect_anomaly(self._on)
 
-    def _mode(self, mode: object) -> Any:
+    def _mode(self, mode: object) -> Mode:
         return _with_anomaly(mode, self._on)
 
 

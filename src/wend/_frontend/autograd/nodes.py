@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from wend._engine.base.errors import ArgumentTypeError, GraphError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Leaf, Segment, Tensor, Value
-from wend._engine.core._types import PrimitiveBase
+from wend._engine.core._types import PrimitiveBase, TensorType
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.provenance import Site, site_of
 from wend._engine.core.symtrace import template
@@ -141,7 +141,7 @@ class Region:
             return [form[0]]
         return [Elsewhere(k, e) if isinstance(e, Result) else e for e in form[0].made.edges]
 
-    def value_type(self, i: int) -> Any:
+    def value_type(self, i: int) -> TensorType:
         """The type of a value with a dense index."""
         if self.values is not None:
             return self.values[i].type
@@ -508,7 +508,7 @@ def _checked_hook(name: str, hook: object) -> None:
         raise ArgumentTypeError(f"{name}: expected a callable, got {type(hook).__name__}")
 
 
-def tensor_hooks(self: Tensor) -> Any:
+def tensor_hooks(self: Tensor) -> dict[int, Any] | None:
     """The hooks registered on this tensor, by handle id, or None."""
     if self.leaf is not None:
         return self.leaf.hooks or None

@@ -8,6 +8,7 @@ the tensor that was differentiated by, along which zeros flow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wend._engine.core import _hot
@@ -97,7 +98,7 @@ def _edges_behind_readers(roots: list[Tensor]) -> tuple[list[Any], set[tuple[int
     return held, read
 
 
-def _reads(name: str, edges: Any) -> bool:
+def _reads(name: str, edges: Sequence[Any]) -> bool:
     """Whether the gradients of a node with these edges require grad in PyTorch."""
     if name not in _READERS:
         return False

@@ -292,7 +292,7 @@ def op_in(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def reduce_op(op: _hot.OpFunction) -> Any:
+def reduce_op(op: _hot.OpFunction) -> str | tuple[Any, ...]:
     """The reference to an op in a copy or a pickle: its public name, so that the op stays the same.
 
     `nn.functional` exports some ops under a further signature; those keep the name there.

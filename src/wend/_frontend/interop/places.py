@@ -138,7 +138,7 @@ def joined(parts: list[Array]) -> Array:
     return np.concatenate(parts, axis=1)
 
 
-def negative_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+def negative_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array that changes no other by being added, not even the sign of a zero."""
     return -np.zeros(shape, dtype)
 

@@ -55,7 +55,7 @@ def tensor_in(
     return ops.as_strided(flat, shape, strides, 0)  # type: ignore[no-any-return]
 
 
-def _address(array: Any) -> int:
+def _address(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 

@@ -25,7 +25,7 @@ def entry(
     names: of parameters that must be tensors, the first ones
     """
 
-    def make(function: Callable[..., Any]) -> Any:
+    def make(function: Callable[..., Any]) -> Callable[..., Any]:
         shown = inspect.signature(function)
         kinds = {name: p.kind for name, p in shown.parameters.items()}
         positional = [

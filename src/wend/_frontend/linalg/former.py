@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.errors import NotImplementedInWend
@@ -10,7 +11,7 @@ from wend._engine.core.primitive import publish
 __all__ = ["eig", "lstsq", "matrix_rank", "solve", "symeig"]
 
 
-def _removed(name: str, successor: str) -> Any:
+def _removed(name: str, successor: str) -> Callable[..., Any]:
     def function(*args: object, **kwargs: object) -> Any:
         raise NotImplementedInWend(
             f"{name}: this function was deprecated since version 1.9 and is now removed; use "

@@ -39,7 +39,7 @@ TABLE = OpTable()
 NO_ITEM = "Tensor.item() cannot be called on meta tensors"
 
 
-def _no_item(name: str) -> Any:
+def _no_item(name: str) -> Callable[..., Any]:
     def refuse(self: Tensor, *args: object) -> Any:
         raise NoDataError(NO_ITEM)
 
@@ -66,7 +66,7 @@ class MetaTensor:
     __torch_function__ = TABLE.torch_function
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         return type(self).plain_class
 
     @__class__.setter
@@ -133,7 +133,7 @@ class MetaTensor:
     def __format__(self, spec: str) -> str:
         return object.__format__(self, spec)
 
-    def as_subclass(self, cls: type[Tensor]) -> Any:
+    def as_subclass(self, cls: type[Tensor]) -> Tensor:
         """This tensor as an instance of a subclass of Tensor, without data as well."""
         tensor = face(cls, self.value, self._layout)
         tensor.leaf = self.leaf
@@ -247,7 +247,7 @@ def meta_class(cls: type) -> type:
     return twin
 
 
-def face(cls: type, value: Value, layout: Layout | None = None) -> Any:
+def face(cls: type, value: Value, layout: Layout | None = None) -> Tensor:
     """A tensor of the class beside `cls` with a value that has no data.
 
     layout: (strides, offset), None for elements in row-major order
@@ -259,8 +259,8 @@ def face(cls: type, value: Value, layout: Layout | None = None) -> Any:
 
 
 def rebuild(
-    cls: type, shape: Any, dtype: Any, layout: Any, requires_grad: bool, state: dict[str, Any]
-) -> Any:
+    cls: type, shape: Any, dtype: DType, layout: Any, requires_grad: bool, state: dict[str, Any]
+) -> Tensor:
     """The tensor of a pickle."""
     tensor = face(cls, meta_value(_types.intern_type(tuple(shape), dtype, CPU)), layout)
     if requires_grad:

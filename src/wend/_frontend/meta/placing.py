@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wend._engine.base.devices import META, device
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import NoDataError
@@ -27,7 +25,7 @@ def placed(tensor: Tensor) -> Tensor:
     return face(Tensor, meta_value(value.type), _strides(tensor))  # type: ignore[no-any-return]
 
 
-def _strides(x: Tensor) -> Any:
+def _strides(x: Tensor) -> tuple[tuple[int, ...], int] | None:
     strides, offset = layout_of(x)
     return None if x.is_contiguous() and not offset else (strides, 0)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from wend._engine.base import random_state
 from wend._engine.core import _hot
-from wend._engine.core._hot import Tensor
+from wend._engine.core._hot import Leaf, Tensor, Value
 from wend._engine.core.primitive import Primitive
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.family import Rescaled
@@ -52,7 +52,7 @@ class MetaRecorder:
         return results[0] if wrap is None else wrap(results)
 
 
-def _identity(tensor: Tensor) -> Any:
+def _identity(tensor: Tensor) -> Value | Leaf:
     """Where a gradient of an operand goes: to a leaf, or to the value's sources."""
     return tensor.value if tensor.leaf is None else tensor.leaf
 

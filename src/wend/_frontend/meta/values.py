@@ -6,7 +6,7 @@ from typing import Any
 
 from wend._engine.base.errors import NoDataError
 from wend._engine.core import _hot
-from wend._engine.core._hot import Leaf, Value
+from wend._engine.core._hot import Leaf, Tensor, Value
 from wend._engine.core._types import TensorType
 
 __all__ = ["Facts", "has_data", "meta_value"]
@@ -39,7 +39,7 @@ class Facts:
         return new_value
 
     @staticmethod
-    def rebound(handle: Any, value: Value, type_: TensorType | None = None) -> Value:
+    def rebound(handle: Tensor, value: Value, type_: TensorType | None = None) -> Value:
         """The value of a handle after an op in place gave `value`; leaves stay leaves.
 
         type_: if not that of the handle. Raises NoDataError for a tensor with data.

@@ -109,7 +109,7 @@ def format_memory(n: float) -> str:
     return f"{int(n)} B"
 
 
-def _as_time(name: str) -> Any:
+def _as_time(name: str) -> property:
     def get(self: object) -> str:
         return format_time(getattr(self, name))
 

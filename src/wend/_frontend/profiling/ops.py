@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from wend._engine.core._hot import State
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.provenance import step_site
 from wend._engine.runtime.measure.recorder import (
@@ -71,7 +72,7 @@ class OpTime:
         return self.ns / 1e3
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """The step as recorded."""
         return self.flush.states[self.step]
 

@@ -66,7 +66,7 @@ def measure_program(recorder: SliceRecorder) -> Taps:
 
 
 def _tap_backward(recorder: SliceRecorder, taps: Taps) -> None:
-    def measure(original: Callable[..., Any]) -> Any:
+    def measure(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def measured(*args: object, **named: object) -> Any:
             local = recorder.local

@@ -131,7 +131,7 @@ def _layout(
     return dims, wanted
 
 
-def _resized(op: str, x: Tensor, dim: int, size: Any) -> Tensor:
+def _resized(op: str, x: Tensor, dim: int, size: int) -> Tensor:
     """x cut, or padded with zeros, to that size of a dim; -1 for its own."""
     have = x.shape[dim]
     wanted = have if size == -1 else size
@@ -164,7 +164,9 @@ def _some(op: str, dims: tuple[int, ...]) -> None:
         raise ShapeError(f"{op} must transform at least one axis")
 
 
-def _forward(op: str, x: Tensor, dims: Any, sizes: Any, norm: str | None, inverse: bool) -> Tensor:
+def _forward(
+    op: str, x: Tensor, dims: tuple[int, ...], sizes: Sequence[Any], norm: str | None, inverse: bool
+) -> Tensor:
     """Half the spectrum of real numbers; conjugated for an inverse transform."""
     scale = _scale(norm, inverse)
     x = _reals(op, x)
@@ -175,7 +177,9 @@ def _forward(op: str, x: Tensor, dims: Any, sizes: Any, norm: str | None, invers
     return ops.conj(spectrum) if inverse else spectrum  # type: ignore[no-any-return]
 
 
-def _back(op: str, x: Tensor, dims: Any, sizes: Any, norm: str | None, inverse: bool) -> Tensor:
+def _back(
+    op: str, x: Tensor, dims: tuple[int, ...], sizes: Sequence[Any], norm: str | None, inverse: bool
+) -> Tensor:
     """Real numbers of half a spectrum; of its conjugate for a forward transform."""
     scale = _scale(norm, inverse)
     x = _halves(op, x)
@@ -194,7 +198,7 @@ def _back(op: str, x: Tensor, dims: Any, sizes: Any, norm: str | None, inverse: 
 
 def _along(
     kind: Any, op: str, input: Tensor, n: int | None, dim: object, norm: Any, inverse: bool
-) -> Any:
+) -> Tensor:
     """A transform over a single dim."""
     size = -1 if n is None else _whole(op, "n", n)
     if n is not None and size < 1:
@@ -202,7 +206,9 @@ def _along(
     return kind(op, input, _axis(op, input, dim), [size], norm, inverse)
 
 
-def _over(kind: Any, op: str, input: Tensor, s: Any, dim: Any, norm: Any, inverse: bool) -> Any:
+def _over(
+    kind: Any, op: str, input: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool
+) -> Tensor:
     """A transform over several dims."""
     dims, sizes = _layout(op, input, s, dim)
     return kind(op, input, dims, sizes, norm, inverse)

@@ -51,7 +51,7 @@ e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 newaxis = None
 
 
-def _as_function(name: str) -> Any:
+def _as_function(name: str) -> Callable[..., Any]:
     """The method of that name, as a function whose first argument is `input`."""
 
     def function(input: Tensor, *args: object, **kwargs: object) -> Any:
@@ -194,7 +194,9 @@ def polygamma_(self: Tensor, n: int) -> Tensor:
     return self.copy_(ops.polygamma(n, self))
 
 
-def to_padded_tensor(self: Tensor, padding: float, output_size: Any = None) -> Tensor:
+def to_padded_tensor(
+    self: Tensor, padding: float, output_size: Sequence[int] | None = None
+) -> Tensor:
     """Raises ArgumentTypeError: only a nested tensor has components to pad."""
     raise ArgumentTypeError("to_padded_tensor: this tensor is dense, and has nothing to pad")
 

@@ -226,7 +226,7 @@ def _joined(frames: _Frames, y: Tensor, center: bool, length: int | None) -> Ten
     return signal
 
 
-def _added(frames: Any, places: object, total: Any) -> Any:
+def _added(frames: Any, places: object, total: Any) -> Tensor:
     """(batch, windows, size) -> (batch, total): each element added to its place."""
     flat = ops.flatten(frames, 1, 2)
     zeros = ops.full((frames.shape[0], total), 0, dtype=frames.dtype)

@@ -188,7 +188,7 @@ def _of_products(name: str, inputs: Sequence[Tensor], mat2: Sequence[Tensor]) ->
 
 def _foreach_copy_(
     self: Sequence[Tensor], src: Sequence[Tensor], non_blocking: bool = False
-) -> Any:
+) -> Sequence[Tensor]:
     """Copy each tensor of the second list to the one at its place in the first; returns this."""
     targets = _tensors("_foreach_copy_", "self", self)
     for x, y in zip(targets, _tensors("_foreach_copy_", "src", src, len(targets)), strict=True):
@@ -196,7 +196,7 @@ def _foreach_copy_(
     return self
 
 
-def _foreach_zero_(self: Sequence[Tensor]) -> Any:
+def _foreach_zero_(self: Sequence[Tensor]) -> Sequence[Tensor]:
     """Fill each tensor of a list with zeros; returns the list."""
     for x in _tensors("_foreach_zero_", "self", self):
         x.zero_()

@@ -40,7 +40,7 @@ class _Storage(metaclass=_OfType):
         return TypedStorage(creation.tensor(list(content), dtype=cls.dtype))
 
 
-def _made(name: str, dtype: str) -> Any:
+def _made(name: str, dtype: str) -> type:
     members = {"dtype": NAMES[dtype], "__doc__": f"A storage of elements of {NAMES[dtype]}."}
     return _OfType(name, (_Storage,), {**members, "__module__": __name__})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +37,7 @@ class PathStretch:
     plans: list[str] = field(default_factory=list)
     branches: list[PathStretch] = field(default_factory=list)
 
-    def walk(self, depth: int = 0) -> Any:
+    def walk(self, depth: int = 0) -> Iterator[Any]:
         """(depth, stretch) of this stretch and all behind."""
         stack = [(depth, self)]
         while stack:
@@ -51,7 +52,7 @@ class PathMap:
 
     stretches: list[PathStretch]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         for stretch in self.stretches:
             yield from (x for _, x in stretch.walk())
 

@@ -104,7 +104,7 @@ class StaticCheck:
         self.seen: set[Any] = set()
         self.running = False  # the function itself is called to compare
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return StaticCheck, (self.function,)
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ class StaticCheck:
             self.running = False
         self.seen.add(kind)
 
-    def _kind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _kind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         leaves, structure = tree.flatten((args, kwargs))
         owner = getattr(self.function, "__self__", self.function)
         return structure, getattr(owner, "training", None), tuple(map(_kind_of, leaves))

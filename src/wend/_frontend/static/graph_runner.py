@@ -72,7 +72,7 @@ class _Shapes:
     def __init__(self, env: dict[int, Any]) -> None:
         self.env = env
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int) -> tuple[int, ...]:
         return self.env[i].type.shape
 
 

@@ -46,7 +46,7 @@ class TypeShapes:
     def __init__(self, types: dict[int, Any]) -> None:
         self.types = types
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int) -> tuple[int, ...]:
         return self.types[i].shape
 
 
@@ -269,7 +269,7 @@ class StraightPart:
         return part
 
 
-def _with_numbers(key: object, numbers: list[Any]) -> Any:
+def _with_numbers(key: object, numbers: list[Any]) -> tuple[Any, ...]:
     """Return a key that also holds the exact bits of numbers."""
     for x in numbers:
         if type(x) is not int:
