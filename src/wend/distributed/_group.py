@@ -151,7 +151,7 @@ class ProcessGroup:
         """As `shutdown`."""
         self.shutdown()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         raise ArgumentTypeError(
             "ProcessGroup: a group belongs to its process, and cannot be pickled; keep its ranks"
         )

@@ -87,7 +87,7 @@ def world(rank: int | None) -> MpiTransport:
 def guarded(call: Callable[..., Any]) -> Callable[..., Any]:
     """The method, whose failures inside MPI are raised as DistBackendError."""
 
-    def method(self: Any, *args: Any) -> Any:
+    def method(self: Any, *args: object) -> Any:
         try:
             return call(self, *args)
         except self.failure as error:

@@ -51,7 +51,7 @@ class ReduceOp:
     BAND, BOR, BXOR = RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR
     PREMUL_SUM = RedOpType.PREMUL_SUM
 
-    def __init__(self, op: object = RedOpType.SUM, factor: Any = None) -> None:
+    def __init__(self, op: object = RedOpType.SUM, factor: object = None) -> None:
         self.op, self.factor = op, factor
 
     def __eq__(self, other: object) -> bool:

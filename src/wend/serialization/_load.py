@@ -155,7 +155,7 @@ def _unpickled(data: bytes, storages: Any, module: Any, arguments: dict[str, Any
             meaning = allowed.get(f"{module_name}.{name}")
             return wend_object(module_name, name) if meaning is None else meaning.value
 
-        def persistent_load(self, identity: Any) -> Any:
+        def persistent_load(self, identity: object) -> Any:
             return storages(identity)
 
     arguments.setdefault("encoding", "utf-8")

@@ -176,7 +176,7 @@ def checkpoint_pickler(file: IO[bytes], protocol: int, module: ModuleType = pick
 
 
 @functools.cache
-def _pickler_class(base: Any) -> Any:
+def _pickler_class(base: Any) -> type:
     class CheckpointPickler(base):
         dispatch: ClassVar[dict[type, Any]] = dict(base.dispatch)
         legacy = False  # whether the format is that before PyTorch 1.6

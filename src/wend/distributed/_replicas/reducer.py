@@ -524,7 +524,7 @@ class Exchange:
         parameter._grad = mean
 
 
-def result_of(future: Any) -> np.ndarray:
+def result_of(future: object) -> np.ndarray:
     """The flat array that a hook's future holds: of a tensor, or of a list with a single tensor."""
     value = future.wait() if hasattr(future, "wait") else future
     if isinstance(value, (list, tuple)):

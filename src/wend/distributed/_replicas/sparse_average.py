@@ -14,7 +14,7 @@ from wend.distributed._engine import Channel
 __all__ = ["average"]
 
 
-def average(channel: Channel, parameter: Tensor, gradient: Tensor, divisor: int) -> Any:
+def average(channel: Channel, parameter: Tensor, gradient: Tensor, divisor: int) -> Tensor:
     """The sum over all ranks, divided, as a sparse tensor with places in order.
 
     gradient: of this rank: sparse, dense, or None for zeros

@@ -21,7 +21,7 @@ class _GatherRows(Function):
     """The rows of all ranks, (ranks, n); backward, the sum of all ranks' gradients of this row."""
 
     @staticmethod
-    def forward(ctx: Any, row: Tensor, group: ProcessGroup) -> Any:
+    def forward(ctx: Any, row: Tensor, group: ProcessGroup) -> Tensor:
         ctx.group = group
         mine = np.ascontiguousarray(_hot.ensure(_hot.value_of(row.detach())))
         ranks = group.size()

@@ -42,7 +42,7 @@ class OtherRunError(DistNetworkError):
 
 
 def meet_by_store(
-    url: str, store: Any, rank: int, size: int, timeout: timedelta
+    url: str, store: object, rank: int, size: int, timeout: timedelta
 ) -> SocketTransport:
     """All processes that use an address or a store. Raises DistNetworkError after the time."""
     address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
@@ -132,7 +132,7 @@ def _meet(store: Any, turn: int, rank: int, size: int, timeout: timedelta) -> Me
         return connect(rank, listener, places, token, seconds)
 
 
-def _inner(store: Any) -> Any:
+def _inner(store: object) -> Any:
     """The store below stores that add prefixes."""
     while hasattr(store, "underlying_store"):
         store = store.underlying_store

@@ -23,7 +23,7 @@ def load(
     *,
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_reader: FileSystemReader | None = None,
-    planner: Any = None,
+    planner: object = None,
     process_group: ProcessGroup | None = None,
     no_dist: bool = False,
 ) -> None:
@@ -95,7 +95,7 @@ def load_state_dict(
     process_group: ProcessGroup | None = None,
     coordinator_rank: int = 0,
     no_dist: bool = False,
-    planner: Any = None,
+    planner: object = None,
 ) -> None:
     """The former name of `load`."""
     load(state_dict, storage_reader=storage_reader, planner=planner)

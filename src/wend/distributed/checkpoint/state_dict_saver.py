@@ -168,7 +168,7 @@ def save(
     *,
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None,
-    planner: Any = None,
+    planner: object = None,
     process_group: ProcessGroup | None = None,
     no_dist: bool = False,
     use_collectives: bool = True,
@@ -191,7 +191,7 @@ def save_state_dict(
     process_group: ProcessGroup | None = None,
     coordinator_rank: int = 0,
     no_dist: bool = False,
-    planner: Any = None,
+    planner: object = None,
 ) -> Metadata:
     """The former name of `save`."""
     return save(
@@ -208,10 +208,10 @@ def async_save(
     *,
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None,
-    planner: Any = None,
+    planner: object = None,
     process_group: ProcessGroup | None = None,
-    async_checkpointer_type: Any = None,
-    async_stager: Any = None,
+    async_checkpointer_type: object = None,
+    async_stager: object = None,
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> Future[Metadata]:

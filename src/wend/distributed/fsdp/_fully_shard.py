@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import wraps
 from typing import Any
 
 import wend
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.core._hot import Tensor
 from wend._engine.core._modules import ModuleBase
 from wend.distributed._replicas.casts import cast_tensors
 from wend.distributed._sharding.ranks import Ranks, ranks_of
@@ -138,7 +140,7 @@ class FSDPModule:
 
     # -- gradients and states ---------------------------------------------------------------
 
-    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """`nn.utils.clip_grad_norm_` of all parameters; all ranks call."""
         return wend.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)  # type: ignore[attr-defined]
 
@@ -193,7 +195,7 @@ def share_comm_ctx(modules: list[FSDPModule]) -> None:
     _check_modules("share_comm_ctx", modules)
 
 
-def _check_modules(name: str, modules: Any) -> None:
+def _check_modules(name: str, modules: Iterable[Any]) -> None:
     for module in modules:
         if not isinstance(module, FSDPModule):
             raise ArgumentTypeError(

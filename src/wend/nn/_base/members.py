@@ -143,7 +143,7 @@ class MembersMixin:
                 return
         _set(self, name, value)
 
-    def _set_member(self, name: str, value: Any) -> None:
+    def _set_member(self, name: str, value: object) -> None:
         if isinstance(value, Parameter):
             self._release(name, keep="_parameters")
             self.register_parameter(name, value)

@@ -76,7 +76,7 @@ def _fractional_max_pool(dims: int, always: bool) -> Callable[..., Any]:
     def fractional_max_pool(
         input: Tensor,
         kernel_size: object,
-        output_size: Any = None,
+        output_size: object = None,
         output_ratio: object = None,
         return_indices: bool = False,
         _random_samples: Tensor | None = None,

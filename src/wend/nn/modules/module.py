@@ -64,7 +64,7 @@ class _CallSignature:
     Classes are left to their `__init__`.
     """
 
-    def __get__(self, module: Any, owner: type) -> inspect.Signature:
+    def __get__(self, module: object, owner: type) -> inspect.Signature:
         if module is None:
             raise AttributeError("__signature__")
         call = owner.__call__
@@ -131,7 +131,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         for table in _HOOK_TABLES:
             attributes[table] = HookTable()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> str | tuple[Any, ...]:
         # The native base is no obstacle to copying: all state is in `__dict__`.
         if type(self).__reduce__ is not ModuleBase.__reduce__:
             return self.__reduce__()

@@ -54,7 +54,7 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         how = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
         if self.return_indices:
             return self._function(input, *how, True)

@@ -30,7 +30,7 @@ class MixedTypes:
     buffer_dtype: DType | None = None
 
     @property
-    def wire(self) -> Any:
+    def wire(self) -> DType | None:
         """The type in which gradients travel; None for their own."""
         return self.param_dtype if self.reduce_dtype is None else self.reduce_dtype
 

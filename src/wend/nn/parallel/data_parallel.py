@@ -41,7 +41,7 @@ class DataParallel(Module):
         """The arguments for each device: see `nn.parallel.scatter`."""
         return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
 
-    def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> list[Any]:
+    def parallel_apply(self, replicas: Sequence[Module], inputs: Any, kwargs: Any) -> list[Any]:
         """The results of copies: see `nn.parallel.parallel_apply`."""
         return parallel_apply(replicas, inputs, kwargs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -310,7 +310,7 @@ class DistributedDataParallel(Module):
         self.static_graph = True
 
     @staticmethod
-    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Any) -> None:
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Iterable[str]) -> None:
         """Leave these parameters and buffers of a module to each process."""
         module._ddp_params_and_buffers_to_ignore = list(names)  # type: ignore[assignment]
 

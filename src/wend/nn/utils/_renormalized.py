@@ -63,7 +63,7 @@ class WeightNorm:
         self.name = name
         self.dim = -1 if dim is None else dim
 
-    def compute_weight(self, module: Module) -> Any:
+    def compute_weight(self, module: Module) -> Tensor:
         """The weight."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return weight_from(g, v, self.dim)

@@ -58,7 +58,7 @@ def fuse_conv_bn_weights(
     return _folded(conv_w, conv_b, (bn_rm, bn_rv, bn_eps, bn_w, bn_b), int(transpose))
 
 
-def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Any:
+def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
     """A copy of the convolution that does the normalization, too.  Both must be in eval mode."""
     _evaluates(conv, bn)
     if bn.running_mean is None or bn.running_var is None:
@@ -84,7 +84,7 @@ def fuse_linear_bn_weights(
     return _folded(linear_w, linear_b, (bn_rm, bn_rv, bn_eps, bn_w, bn_b), 0)
 
 
-def fuse_linear_bn_eval(linear: Module, bn: Module) -> Any:
+def fuse_linear_bn_eval(linear: Module, bn: Module) -> Module:
     """A copy of the linear layer that does the normalization, too.  Both must be in eval mode."""
     _evaluates(linear, bn)
     if bn.num_features not in (linear.out_features, 1):

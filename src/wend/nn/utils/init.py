@@ -10,7 +10,7 @@ from wend.nn.modules.module import Module
 __all__ = ["skip_init"]
 
 
-def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Any:
+def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     """A module whose parameters have some values: they are made on the device meta, where they
     cannot be initialized, and get memory then.
 

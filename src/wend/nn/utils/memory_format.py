@@ -11,7 +11,7 @@ from wend.nn.modules.module import Module
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
 
-def _convert(module: Module, memory_format: memory_format, kinds: tuple[Any, ...]) -> Any:
+def _convert(module: Module, memory_format: memory_format, kinds: tuple[Any, ...]) -> Module:
     if isinstance(module, kinds):
         module.weight.data = module.weight.detach().clone().contiguous(memory_format=memory_format)
     for child in module.children():
@@ -19,11 +19,11 @@ def _convert(module: Module, memory_format: memory_format, kinds: tuple[Any, ...
     return module
 
 
-def convert_conv2d_weight_memory_format(module: Module, memory_format: memory_format) -> Any:
+def convert_conv2d_weight_memory_format(module: Module, memory_format: memory_format) -> Module:
     """Weights of all Conv2d and ConvTranspose2d in the module say that they lie in this format."""
     return _convert(module, memory_format, (Conv2d, ConvTranspose2d))
 
 
-def convert_conv3d_weight_memory_format(module: Module, memory_format: memory_format) -> Any:
+def convert_conv3d_weight_memory_format(module: Module, memory_format: memory_format) -> Module:
     """Weights of all Conv3d and ConvTranspose3d in the module say that they lie in this format."""
     return _convert(module, memory_format, (Conv3d, ConvTranspose3d))

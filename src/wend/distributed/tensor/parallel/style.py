@@ -28,7 +28,7 @@ __all__ = [
 Layouts = Placement | tuple[Placement | None, ...] | None
 
 
-def _each(layouts: object) -> Any:
+def _each(layouts: object) -> object:
     """A layout for each input; a single layout stands for itself."""
     return (layouts,) if isinstance(layouts, Placement) else layouts
 
