@@ -18,7 +18,7 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.provenance import user_level
 from wend._frontend.autograd.grad_modes import no_grad
 from wend.distributed._engine import Channel
-from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._group import AnyGroup, ProcessGroup, resolve
 from wend.distributed._reduction import AnyOp, Line, RedOpType, ReduceOp, Reduction, reduction_of
 from wend.distributed._wire._arrays import (
     blank,
@@ -62,7 +62,7 @@ class _Gathered(threading.local):
 GATHERED = _Gathered()
 
 
-def member(name: str, group: ProcessGroup | None) -> ProcessGroup | None:
+def member(name: str, group: AnyGroup) -> ProcessGroup | None:
     """The group, or None with a warning where this process is no member."""
     process_group = resolve(group)
     if process_group.own < 0:
@@ -162,10 +162,7 @@ def times_factor(tensor: Tensor, rule: Reduction) -> None:
 
 
 def all_reduce(
-    tensor: Tensor,
-    op: AnyOp = ReduceOp.SUM,
-    group: ProcessGroup | None = None,
-    async_op: bool = False,
+    tensor: Tensor, op: AnyOp = ReduceOp.SUM, group: AnyGroup = None, async_op: bool = False
 ) -> Work | None:
     """tensor = the reduction of all ranks' tensors, in all ranks.
 
@@ -197,7 +194,7 @@ def all_reduce(
 def broadcast(
     tensor: Tensor,
     src: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
@@ -229,10 +226,7 @@ def broadcast(
 
 
 def all_gather(
-    tensor_list: list[Tensor],
-    tensor: Tensor,
-    group: ProcessGroup | None = None,
-    async_op: bool = False,
+    tensor_list: list[Tensor], tensor: Tensor, group: AnyGroup = None, async_op: bool = False
 ) -> Work | None:
     """tensor_list[rank] = the tensor of each rank, in all ranks.
 
@@ -289,10 +283,7 @@ def check_parts(
 
 
 def all_gather_into_tensor(
-    output_tensor: Tensor,
-    input_tensor: Tensor,
-    group: ProcessGroup | None = None,
-    async_op: bool = False,
+    output_tensor: Tensor, input_tensor: Tensor, group: AnyGroup = None, async_op: bool = False
 ) -> Work | None:
     """output_tensor = the tensors of all ranks, end to end or stacked.
 
@@ -329,10 +320,7 @@ def all_gather_into_tensor(
 
 
 def all_gather_single(
-    output_tensor: Tensor,
-    input_tensor: Tensor,
-    group: ProcessGroup | None = None,
-    async_op: bool = False,
+    output_tensor: Tensor, input_tensor: Tensor, group: AnyGroup = None, async_op: bool = False
 ) -> Work | None:
     """As `all_gather_into_tensor`."""
     return all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
@@ -342,7 +330,7 @@ def reduce_scatter(
     output: Tensor,
     input_list: list[Tensor],
     op: AnyOp = ReduceOp.SUM,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
 ) -> Work | None:
     """output = the reduction of all ranks' input_list[this rank].
@@ -369,7 +357,7 @@ def reduce_scatter_tensor(
     output: Tensor,
     input: Tensor,
     op: AnyOp = ReduceOp.SUM,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
 ) -> Work | None:
     """output = this rank's part of the reduction of all ranks' inputs.
@@ -401,7 +389,7 @@ def reduce_scatter_single(
     output: Tensor,
     input: Tensor,
     op: AnyOp = ReduceOp.SUM,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
 ) -> Work | None:
     """As `reduce_scatter_tensor`."""
@@ -441,7 +429,7 @@ def reduce(
     tensor: Tensor,
     dst: int | None = None,
     op: AnyOp = ReduceOp.SUM,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
@@ -478,7 +466,7 @@ def gather(
     tensor: Tensor,
     gather_list: list[Tensor] | None = None,
     dst: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
@@ -558,7 +546,7 @@ def scatter(
     tensor: Tensor,
     scatter_list: list[Tensor] | None = None,
     src: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
@@ -593,7 +581,7 @@ def scatter(
 def all_to_all(
     output_tensor_list: list[Tensor],
     input_tensor_list: list[Tensor],
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
 ) -> Work | None:
     """output_tensor_list[i] = input_tensor_list[this rank] of rank i.
@@ -630,7 +618,7 @@ def all_to_all_single(
     input: Tensor,
     output_split_sizes: list[int] | None = None,
     input_split_sizes: list[int] | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
 ) -> Work | None:
     """The i-th part of `output` = this rank's part of the input of rank i; parts along dim 0.
@@ -726,7 +714,7 @@ def compare_sizes(
 
 
 def barrier(
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
     device_ids: Sequence[int] | None = None,
     timeout: timedelta | float | None = None,
@@ -745,10 +733,7 @@ def barrier(
 
 
 def _all_gather_base(
-    output_tensor: Tensor,
-    input_tensor: Tensor,
-    group: ProcessGroup | None = None,
-    async_op: bool = False,
+    output_tensor: Tensor, input_tensor: Tensor, group: AnyGroup = None, async_op: bool = False
 ) -> Work | None:
     """As `all_gather_into_tensor`."""
     return all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
@@ -758,7 +743,7 @@ def _reduce_scatter_base(
     output: Tensor,
     input: Tensor,
     op: AnyOp = ReduceOp.SUM,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
 ) -> Work | None:
     """As `reduce_scatter_tensor`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.distributed._engine import Channel
@@ -15,6 +15,8 @@ from wend.distributed._wire._transport import Transport
 __all__ = ["Backend", "BackendConfig", "GroupMember", "ProcessGroup", "World", "resolve", "state"]
 
 DEFAULT_TIMEOUT = timedelta(seconds=1800)
+#: Groups as callers name them: None names the default group.
+AnyGroup: TypeAlias = "ProcessGroup | None"
 
 
 class Backend(str):

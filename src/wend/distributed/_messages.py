@@ -9,7 +9,7 @@ from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.provenance import user_site
 from wend.distributed._collectives import member, place_in
-from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._group import AnyGroup, ProcessGroup, resolve
 from wend.distributed._wire._arrays import blank, check_tensor, describe, read, write
 from wend.distributed._wire._transport import Request, Signature, Transport
 from wend.distributed._work import Work
@@ -23,7 +23,7 @@ MOST = 32765
 def isend(
     tensor: Tensor,
     dst: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
@@ -58,7 +58,7 @@ def _known_outside(tensor: Tensor) -> bool:
 def irecv(
     tensor: Tensor,
     src: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
@@ -86,7 +86,7 @@ def irecv(
 def send(
     tensor: Tensor,
     dst: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
@@ -102,7 +102,7 @@ def send(
 def recv(
     tensor: Tensor,
     src: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     tag: int = 0,
     group_src: int | None = None,
 ) -> int:
@@ -161,7 +161,7 @@ class P2POp:
         op: Callable[..., Any],
         tensor: Tensor,
         peer: int | None = None,
-        group: ProcessGroup | None = None,
+        group: AnyGroup = None,
         tag: int = 0,
         group_peer: int | None = None,
     ) -> None:

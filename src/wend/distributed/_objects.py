@@ -24,7 +24,7 @@ from wend._engine.core._hot import Tensor
 from wend._frontend import creation
 from wend.distributed._collectives import member, place_in
 from wend.distributed._engine import gather_bytes
-from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._group import AnyGroup, ProcessGroup, resolve
 from wend.distributed._messages import irecv, send
 from wend.distributed._wire._arrays import read
 from wend.distributed._wire._transport import Transport
@@ -172,9 +172,7 @@ def _exchange(group: ProcessGroup, name: str, message: bytes) -> list[bytes]:
     return messages
 
 
-def all_gather_object(
-    object_list: list[Any], obj: object, group: ProcessGroup | None = None
-) -> None:
+def all_gather_object(object_list: list[Any], obj: object, group: AnyGroup = None) -> None:
     """object_list[rank] = the object of each rank, in all ranks.
 
     Raises ArgumentTypeError (a TypeError) for objects that JSON does not tell, see `allow_pickle`;
@@ -199,7 +197,7 @@ def gather_object(
     obj: object,
     object_gather_list: list[Any] | None = None,
     dst: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     group_dst: int | None = None,
 ) -> None:
     """object_gather_list[rank] = the object of each rank, in rank `dst` alone. See above."""
@@ -228,7 +226,7 @@ def gather_object(
 def broadcast_object_list(
     object_list: list[Any],
     src: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     device: DeviceLike = None,
     group_src: int | None = None,
 ) -> None:
@@ -251,7 +249,7 @@ def scatter_object_list(
     scatter_object_output_list: list[Any],
     scatter_object_input_list: list[Any] | None = None,
     src: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     group_src: int | None = None,
 ) -> None:
     """scatter_object_output_list[0] = scatter_object_input_list[this rank] of rank `src`."""
@@ -275,7 +273,7 @@ def scatter_object_list(
 def send_object_list(
     object_list: list[Any],
     dst: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     device: DeviceLike = None,
     group_dst: int | None = None,
     use_batch: bool = False,
@@ -290,7 +288,7 @@ def send_object_list(
 def recv_object_list(
     object_list: list[Any],
     src: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     device: DeviceLike = None,
     group_src: int | None = None,
     use_batch: bool = False,

@@ -15,6 +15,7 @@ from wend._engine.core.provenance import user_level
 from wend.distributed._engine import Channel
 from wend.distributed._group import (
     DEFAULT_TIMEOUT,
+    AnyGroup,
     Backend,
     GroupMember,
     ProcessGroup,
@@ -281,7 +282,7 @@ def init_process_group(
         state.default = state.add(group)
 
 
-def destroy_process_group(group: ProcessGroup | None = None) -> None:
+def destroy_process_group(group: AnyGroup = None) -> None:
     """End a group, or the default group and with it all groups.
 
     Collectives that have been begun are done before. Raises NoProcessGroup (a ValueError) if there
@@ -310,7 +311,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
                 state.root = None
 
 
-def get_rank(group: ProcessGroup | None = None) -> int:
+def get_rank(group: AnyGroup = None) -> int:
     """This process's number in the group; -1 if no member.
 
     Raises NoProcessGroup (a ValueError) before `init_process_group`.
@@ -320,7 +321,7 @@ def get_rank(group: ProcessGroup | None = None) -> int:
     return resolve(group).own
 
 
-def get_world_size(group: ProcessGroup | None = None) -> int:
+def get_world_size(group: AnyGroup = None) -> int:
     """The number of ranks of the group; -1 if this process is no member.
 
     Raises NoProcessGroup (a ValueError) before `init_process_group`.
@@ -329,7 +330,7 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
     return -1 if process_group.own < 0 else process_group.size()
 
 
-def get_backend(group: ProcessGroup | None = None) -> Backend:
+def get_backend(group: AnyGroup = None) -> Backend:
     """The name that the group was made with, which does not tell the carrier."""
     process_group = resolve(group)
     if process_group.own < 0:
@@ -337,12 +338,12 @@ def get_backend(group: ProcessGroup | None = None) -> Backend:
     return Backend(process_group.backend)
 
 
-def get_backend_config(group: ProcessGroup | None = None) -> str:
+def get_backend_config(group: AnyGroup = None) -> str:
     """The name of the carrier for each kind of device."""
     return f"cpu:{get_backend(group)}"
 
 
-def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
+def get_process_group_ranks(group: AnyGroup) -> list[int]:
     """The members' numbers in the world, in the order of their numbers in the group."""
     return list(resolve(group).ranks)
 

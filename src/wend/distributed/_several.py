@@ -17,7 +17,7 @@ from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._engine.core._hot import Tensor
 from wend.distributed import _collectives
 from wend.distributed._collectives import all_gather, all_reduce, alone, barrier, member
-from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._group import AnyGroup, resolve
 from wend.distributed._reduction import AnyOp, ReduceOp
 from wend.distributed._wire._arrays import check_list
 from wend.distributed._wire._faults import DistBackendError
@@ -72,10 +72,7 @@ class Together(Work):
 
 
 def all_reduce_coalesced(
-    tensors: list[Tensor],
-    op: AnyOp = ReduceOp.SUM,
-    group: ProcessGroup | None = None,
-    async_op: bool = False,
+    tensors: list[Tensor], op: AnyOp = ReduceOp.SUM, group: AnyGroup = None, async_op: bool = False
 ) -> Work | None:
     """Each tensor = the reduction of all ranks' tensors at that place. See `all_reduce`."""
     process_group = member("all_reduce_coalesced", group)
@@ -89,7 +86,7 @@ def all_reduce_coalesced(
 def all_gather_coalesced(
     output_tensor_lists: list[list[Tensor]],
     input_tensor_list: list[Tensor],
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     async_op: bool = False,
 ) -> Work | None:
     """output_tensor_lists[rank] = the list of tensors of each rank. See `all_gather`.
@@ -136,7 +133,7 @@ class CoalescingManager:
 
 @contextmanager
 def coalescing(
-    group: ProcessGroup | None = None, device: DeviceLike = None, async_ops: bool = False
+    group: AnyGroup = None, device: DeviceLike = None, async_ops: bool = False
 ) -> Iterator[CoalescingManager]:
     """A block whose collectives run in the background, in order; the end of the block waits.
 
@@ -155,9 +152,7 @@ def coalescing(
 
 
 def monitored_barrier(
-    group: ProcessGroup | None = None,
-    timeout: timedelta | float | None = None,
-    wait_all_ranks: bool = False,
+    group: AnyGroup = None, timeout: timedelta | float | None = None, wait_all_ranks: bool = False
 ) -> None:
     """Return when all ranks have called; else the first rank tells which ranks are missing.
 

@@ -12,6 +12,7 @@ from wend._engine.base.errors import ArgumentError
 from wend.distributed._engine import Channel
 from wend.distributed._group import (
     DEFAULT_TIMEOUT,
+    AnyGroup,
     GroupMember,
     ProcessGroup,
     resolve,
@@ -97,7 +98,7 @@ def _name_of(ranks: tuple[int, ...], by_members: bool) -> tuple[str, int]:
 
 def new_subgroups(
     group_size: int | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     timeout: timedelta | None = None,
     backend: str | None = None,
     pg_options: object = None,
@@ -197,7 +198,7 @@ def split_group(
 
 def shrink_group(
     ranks_to_exclude: Sequence[int],
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
     shrink_flags: int = 0,
     pg_options: object = None,
 ) -> ProcessGroup:

@@ -12,7 +12,7 @@ from wend._engine.core.primitive import ops
 from wend._frontend.autograd.function import Function
 from wend._frontend.autograd.grad_modes import no_grad
 from wend._frontend.toolkit import Tensor, tensor
-from wend.distributed._group import ProcessGroup
+from wend.distributed._group import AnyGroup, ProcessGroup
 
 __all__ = ["normalize"]
 
@@ -50,7 +50,7 @@ class _GatherRows(Function):
 
 
 def normalize(
-    group: ProcessGroup | None,
+    group: AnyGroup,
     x: Tensor,
     running_mean: Tensor | None,
     running_var: Any,

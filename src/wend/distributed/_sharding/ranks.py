@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wend.distributed._engine import Channel, gather_bytes
-from wend.distributed._group import ProcessGroup, resolve, state
+from wend.distributed._group import AnyGroup, ProcessGroup, resolve, state
 
 __all__ = ["Ranks", "ranks_of"]
 
@@ -79,7 +79,7 @@ class Ranks:
 _made: dict[tuple[int, str], tuple[ProcessGroup, Channel]] = {}
 
 
-def ranks_of(group: ProcessGroup | None, purpose: str = "", lone: bool = False) -> Ranks:
+def ranks_of(group: AnyGroup, purpose: str = "", lone: bool = False) -> Ranks:
     """The ranks of a group, by its own channel, or by a channel for a purpose.
 
     group: None for all ranks; this process alone where there is no default group

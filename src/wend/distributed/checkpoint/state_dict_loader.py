@@ -8,7 +8,7 @@ from typing import Any
 from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._engine.core._hot import Tensor
 from wend._frontend.autograd.grad_modes import no_grad
-from wend.distributed._group import ProcessGroup
+from wend.distributed._group import AnyGroup
 from wend.distributed._sharding.shards import shard_of, tensor_of
 from wend.distributed.checkpoint._tree import from_plain, replaced
 from wend.distributed.checkpoint.api import CheckpointException
@@ -24,7 +24,7 @@ def load(
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_reader: FileSystemReader | None = None,
     planner: object = None,
-    process_group: ProcessGroup | None = None,
+    process_group: AnyGroup = None,
     no_dist: bool = False,
 ) -> None:
     """Fill a state from a checkpoint, in place; each rank reads the parts that its state names.
@@ -92,7 +92,7 @@ class _Loading:
 def load_state_dict(
     state_dict: dict[str, Any],
     storage_reader: FileSystemReader,
-    process_group: ProcessGroup | None = None,
+    process_group: AnyGroup = None,
     coordinator_rank: int = 0,
     no_dist: bool = False,
     planner: object = None,

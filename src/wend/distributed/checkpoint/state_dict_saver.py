@@ -9,7 +9,7 @@ from typing import Any
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, WendError
 from wend._engine.core._hot import Tensor
-from wend.distributed._group import ProcessGroup
+from wend.distributed._group import AnyGroup
 from wend.distributed._group import state as group_state
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import array_of, shard_of, tensor_of
@@ -169,7 +169,7 @@ def save(
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None,
     planner: object = None,
-    process_group: ProcessGroup | None = None,
+    process_group: AnyGroup = None,
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> Metadata:
@@ -188,7 +188,7 @@ def save(
 def save_state_dict(
     state_dict: dict[str, Any],
     storage_writer: FileSystemWriter,
-    process_group: ProcessGroup | None = None,
+    process_group: AnyGroup = None,
     coordinator_rank: int = 0,
     no_dist: bool = False,
     planner: object = None,
@@ -209,7 +209,7 @@ def async_save(
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None,
     planner: object = None,
-    process_group: ProcessGroup | None = None,
+    process_group: AnyGroup = None,
     async_checkpointer_type: object = None,
     async_stager: object = None,
     no_dist: bool = False,

@@ -15,7 +15,7 @@ from wend._frontend.autograd.function import Function
 from wend._frontend.creation import empty_like, zeros_like
 from wend.distributed import _collectives as plain
 from wend.distributed._collectives import place_in
-from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._group import AnyGroup, ProcessGroup, resolve
 from wend.distributed._reduction import AnyOp, RedOpType, ReduceOp
 
 __all__ = [
@@ -172,48 +172,41 @@ class _Scatter(Function):
         return None, None, *_Gather.apply(ctx.src, ctx.group, grad)
 
 
-def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Tensor:
+def broadcast(tensor: Tensor, src: int, group: AnyGroup = None) -> Tensor:
     """The tensor of rank `src`, to which all ranks' gradients flow, summed."""
     return _Broadcast.apply(src, resolve(group), tensor)
 
 
-def gather(tensor: Tensor, dst: int = 0, group: ProcessGroup | None = None) -> tuple[Tensor, ...]:
+def gather(tensor: Tensor, dst: int = 0, group: AnyGroup = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks in rank `dst`; zeros elsewhere."""
     return _Gather.apply(dst, resolve(group), tensor)
 
 
-def scatter(tensors: list[Tensor], src: int = 0, group: ProcessGroup | None = None) -> Tensor:
+def scatter(tensors: list[Tensor], src: int = 0, group: AnyGroup = None) -> Tensor:
     """This rank's tensor of the list of rank `src`; lists elsewhere only tell type and size."""
     return _Scatter.apply(src, resolve(group), *tensors)
 
 
-def reduce(
-    tensor: Tensor, dst: int, op: AnyOp = ReduceOp.SUM, group: ProcessGroup | None = None
-) -> Tensor:
+def reduce(tensor: Tensor, dst: int, op: AnyOp = ReduceOp.SUM, group: AnyGroup = None) -> Tensor:
     """The reduction of all ranks' tensors in rank `dst`; elsewhere the tensor."""
     return _Reduce.apply(dst, _linear("reduce", op), resolve(group), tensor)
 
 
 def reduce_scatter(
-    output: Tensor,
-    input_list: list[Tensor],
-    op: AnyOp = ReduceOp.SUM,
-    group: ProcessGroup | None = None,
+    output: Tensor, input_list: list[Tensor], op: AnyOp = ReduceOp.SUM, group: AnyGroup = None
 ) -> Tensor:
     """The reduction of all ranks' input_list[this rank]; `output` only tells type and size."""
     kind = _linear("reduce_scatter", op)
     return _ReduceScatter.apply(kind, resolve(group), output, *input_list)
 
 
-def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> tuple[Tensor, ...]:
+def all_gather(tensor: Tensor, group: AnyGroup = None) -> tuple[Tensor, ...]:
     """The tensors of all ranks, in all ranks; the gradients of all ranks are summed."""
     return _AllGather.apply(resolve(group), tensor)
 
 
 def all_to_all(
-    output_tensor_list: list[Tensor],
-    input_tensor_list: list[Tensor],
-    group: ProcessGroup | None = None,
+    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: AnyGroup = None
 ) -> tuple[Tensor, ...]:
     """The tensors that all ranks have for this rank; the output list only tells sizes."""
     shapes = [tuple(x.shape) for x in output_tensor_list]
@@ -225,7 +218,7 @@ def all_to_all_single(
     input: Tensor,
     output_split_sizes: list[int] | None = None,
     input_split_sizes: list[int] | None = None,
-    group: ProcessGroup | None = None,
+    group: AnyGroup = None,
 ) -> Tensor:
     """The parts along dim 0 that all ranks have for this rank; `output` only tells the size."""
     shape = tuple(output.shape)
@@ -234,8 +227,6 @@ def all_to_all_single(
     )
 
 
-def all_reduce(
-    tensor: Tensor, op: AnyOp = ReduceOp.SUM, group: ProcessGroup | None = None
-) -> Tensor:
+def all_reduce(tensor: Tensor, op: AnyOp = ReduceOp.SUM, group: AnyGroup = None) -> Tensor:
     """The reduction of all ranks' tensors, in all ranks; gradients are reduced alike."""
     return _AllReduce.apply(_linear("all_reduce", op), resolve(group), tensor)

@@ -10,7 +10,7 @@ import numpy as np
 import wend
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend._engine.core._hot import Tensor
-from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._group import AnyGroup, ProcessGroup, resolve
 from wend.distributed._replicas.same_state import hand_out
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import array_of, tensor_of
@@ -49,7 +49,7 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer, Joinable):
         self,
         params: Any,
         optimizer_class: Any,
-        process_group: ProcessGroup | None = None,
+        process_group: AnyGroup = None,
         parameters_as_bucket_view: bool = False,
         overlap_with_ddp: bool = False,
         **defaults: object,

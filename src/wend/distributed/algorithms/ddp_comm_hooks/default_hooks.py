@@ -12,7 +12,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import DType, bfloat16, float16
 from wend._engine.core._hot import Tensor
-from wend.distributed._group import ProcessGroup
+from wend.distributed._group import AnyGroup
 from wend.futures import Future
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 Hook = Callable[[Any, Any], Future[Any]]
 
 
-def _average(process_group: ProcessGroup | None, tensor: Tensor) -> Future[Any]:
+def _average(process_group: AnyGroup, tensor: Tensor) -> Future[Any]:
     """A future of the average of a tensor over a group; the tensor is changed."""
     import wend.distributed as dist
     from wend.distributed._group import resolve
@@ -41,22 +41,22 @@ def _average(process_group: ProcessGroup | None, tensor: Tensor) -> Future[Any]:
     return future.then(lambda f: f.value()[0])
 
 
-def allreduce_hook(process_group: ProcessGroup | None, bucket: Any) -> Future[Any]:
+def allreduce_hook(process_group: AnyGroup, bucket: Any) -> Future[Any]:
     """Average the gradients over the group (None: all processes), as without a hook."""
     return _average(process_group, bucket.buffer())
 
 
-def _compressed(process_group: ProcessGroup | None, bucket: Any, dtype: DType) -> Future[Any]:
+def _compressed(process_group: AnyGroup, bucket: Any, dtype: DType) -> Future[Any]:
     flat = bucket.buffer()
     return _average(process_group, flat.to(dtype)).then(lambda f: flat.copy_(f.value()))
 
 
-def fp16_compress_hook(process_group: ProcessGroup | None, bucket: Any) -> Future[Any]:
+def fp16_compress_hook(process_group: AnyGroup, bucket: Any) -> Future[Any]:
     """Average gradients that travel as float16; the sum is made in float32."""
     return _compressed(process_group, bucket, float16)
 
 
-def bf16_compress_hook(process_group: ProcessGroup | None, bucket: Any) -> Future[Any]:
+def bf16_compress_hook(process_group: AnyGroup, bucket: Any) -> Future[Any]:
     """Average gradients that travel as bfloat16; the sum is made in float32."""
     return _compressed(process_group, bucket, bfloat16)
 
