@@ -49,6 +49,8 @@ class PublicOp(Protocol[R]):
     """The public function of an op, as rules call it."""
 
     primitive: type[Primitive]
+    __name__: str
+    binder: Any
     general: Callable[..., Any] | None
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend._engine.core._hot import OpFunction
+from wend._engine.core.primitive import PublicOp
 from wend._frontend.toolkit import make_function
 
 
 def _taken(
-    op: OpFunction, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    op: PublicOp[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """(value of the argument behind the op's parameters, further arguments); None if not given."""
     own = len(op.binder.params)
@@ -26,7 +26,7 @@ def _taken(
     return None, args, kwargs
 
 
-def extended(op: OpFunction, name: str, handle: Callable[..., Any]) -> Callable[..., Any]:
+def extended(op: PublicOp[Any], name: str, handle: Callable[..., Any]) -> Callable[..., Any]:
     """The op with an extra, last argument: calls with it go to handle(value, args, kwargs)."""
     function = make_function(op.__name__, op.binder, op.primitive)
 
@@ -38,7 +38,7 @@ def extended(op: OpFunction, name: str, handle: Callable[..., Any]) -> Callable[
     return function
 
 
-def with_inplace(op: OpFunction) -> Callable[..., Any]:
+def with_inplace(op: PublicOp[Any]) -> Callable[..., Any]:
     """The op with a last argument `inplace`: overwrite the input by the result."""
 
     def handle(inplace: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -50,7 +50,7 @@ def with_inplace(op: OpFunction) -> Callable[..., Any]:
     return extended(op, "inplace", handle)
 
 
-def with_indices(op: OpFunction, both: OpFunction) -> Callable[..., Any]:
+def with_indices(op: PublicOp[Any], both: PublicOp[Any]) -> Callable[..., Any]:
     """The op with a last argument `return_indices`: call `both` instead."""
 
     def handle(wanted: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.dtypes import DType
-from wend._engine.core._hot import OpFunction
+from wend._engine.core.primitive import PublicOp
 from wend._engine.core.provenance import user_level
 from wend._frontend.toolkit import Tensor, empty_like, make_function, ops, zeros_like
 from wend.nn.functional._extended import with_inplace
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-def _with_any_dim(op: OpFunction) -> Callable[..., Any]:
+def _with_any_dim(op: PublicOp[Any]) -> Callable[..., Any]:
     """The op, for which a dim is chosen, with a warning, where none is given."""
     function = make_function(op.__name__, op.binder, op.primitive)
 
