@@ -2,6 +2,7 @@
 
 import pytest
 
+from wend._engine.core._hot import Tensor
 from wend._engine.core.op_facts import (
     RECORDS,
     OpBatching,
@@ -11,6 +12,7 @@ from wend._engine.core.op_facts import (
     combine,
     in_records,
 )
+from wend._engine.core.primitive import PUBLIC, REGISTRY, composite, ops
 
 
 class Base:
@@ -74,3 +76,13 @@ def test_fields_by_name_come_into_their_records():
 def test_no_two_records_have_a_field_of_the_same_name():
     fields = [field for record in RECORDS.values() for field in record.defaults]
     assert len(fields) == len(set(fields))
+
+
+def test_a_composite_takes_names_of_both():
+    """Parameters of the decorator that are left out do not hide those names."""
+    composite("input", name="op_of_this_test", names=("op_of_this_test",))(lambda input: input)
+    made = REGISTRY.pop("op_of_this_test")
+    assert PUBLIC.pop("op_of_this_test") is made.function
+    assert made.torch.functions == made.torch.methods == ("op_of_this_test",)
+    delattr(Tensor, "op_of_this_test")
+    delattr(ops, "op_of_this_test")

@@ -9,6 +9,7 @@ further kinds are structure: an op is another op where such a value differs.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -73,8 +74,7 @@ def params_of(function: Callable[..., Any]) -> tuple[Param, ...]:
     Raises TypeError for a parameter whose annotation is no kind. Annotations are texts: the module
     begins with `from __future__ import annotations`.
     """
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
+    function = inspect.unwrap(function)
     code, hints = function.__code__, function.__annotations__
     n, more = code.co_argcount, code.co_kwonlyargcount
     defaults: dict[str, Any] = dict(function.__kwdefaults__ or {})

@@ -104,7 +104,7 @@ class _Params:
 
 
 class Rules(PrimitiveBase):
-    """The rules that an op may leave out, each with what `None` means."""
+    """The rules that an op may leave out; None: the op has no such rule."""
 
     vjp: Callable[..., Any] | None = NO_GRADIENT  # (g, y, *params): the gradients by the operands
     emit: Any = None  # (builder, *params): instructions for an element, of elementwise ops
@@ -342,7 +342,7 @@ def composite(
     facts: fields of `TorchCall`, `OpFacts`, `OpBatching` and `OpSchedule`, and rules of the op
     """
     call = {"functions": functions, "methods": methods, "inplace": inplace, "grad_name": grad_name}
-    records = in_records(call | facts)
+    records = in_records({key: value for key, value in call.items() if value} | facts)
     rules = {key: rule for key, rule in facts.items() if key not in FIELDS}
 
     def make(body: Callable[..., R]) -> PublicOp[R]:
