@@ -19,12 +19,16 @@ def note_history(segment: Segment, batch: FlushJob) -> None:
 
     Losses that are summed as tensors do so: each sum keeps the iteration's graph alive.
     """
+    at, depth = None, 0
     for i, value in segment.inputs.items():
         older = value.segment
-        if older is not None and older.depth >= segment.depth and leads_to_spent(value):
-            segment.depth = older.depth + 1
-            if segment.depth == LIMIT + 1:
-                _warn(batch, segment.structure, i)
+        if older is not None:
+            depth = max(depth, older.depth)
+            if leads_to_spent(value):
+                at = i
+    segment.depth = depth if at is None else depth + 1
+    if at is not None and depth == LIMIT:
+        _warn(batch, segment.structure, at)
 
 
 def leads_to_spent(value: Value) -> bool:
