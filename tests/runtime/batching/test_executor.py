@@ -542,6 +542,19 @@ def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
     assert signatures.BOOK.next_pause == 2 * signatures.PAUSE  # and ever more rarely looked at
 
 
+def test_draws_do_not_grow_the_trie_of_regions():
+    """Each draw has numbers of its own, and so a node of its own."""
+    with own_trie(sealed=True):
+        w = torch.ones(3, 3)
+        for _ in range(60):
+            rows = [torch.tanh(torch.randn(1, 3) @ w) for _ in range(6)]
+            sum(rows, torch.zeros(1, 3)).tolist()
+    assert 0 < signatures.BOOK.n < 4 * signatures.MOST_ALIKE
+    assert all(
+        len(found) <= signatures.MOST_ALIKE for found in signatures.BOOK.root.children.values()
+    )
+
+
 def test_one_row_beside_many_is_not_taken_for_rows_side_by_side():
     """An op known for operands of equal rows, met again with 1 row beside 4."""
     w = torch.ones(3, 3, dtype=torch.float64, requires_grad=True)

@@ -38,6 +38,8 @@ _grouper: ModuleType = _grouper_select.select()
 #: Most nodes (also: offsets) and most templates that are kept; beyond these all are forgotten.
 MOST_NODES = 20_000
 MOST_TEMPLATES = 2048
+#: Most nodes of an op behind the same node: numbers of draws, for example, never come twice.
+MOST_ALIKE = 64
 #: After so many flushes of new structure in a row, other executors run the next PAUSE flushes.
 STRIKES = 4
 PAUSE, MOST_PAUSE = 64, 512  # each pause is twice as long as the pause before, up to MOST_PAUSE
@@ -271,7 +273,14 @@ def child(
         parent, prim, tuple(refs), tuple(kinds), tuple(kept), tuple(args), state.requires_grad,
         state.n_out,
     )  # fmt: skip
-    (SINGLES if single else BOOK).n += 1
+    book = SINGLES if single else BOOK
+    siblings = parent.children.get(prim, [])
+    if len(siblings) >= MOST_ALIKE:
+        book.n -= len(siblings)
+        for sibling in siblings:
+            book.cells.pop(sibling, None)
+        siblings.clear()
+    book.n += 1
     node.joins = joins
     node.rows = rows is not None
     node.single = begins and rows is None and not stacked
