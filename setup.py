@@ -33,6 +33,7 @@ PARTS = (
 NATIVE = ENGINE / "runtime" / "native"
 BATCHING = ENGINE / "runtime" / "batching"
 FIBERS = ENGINE / "runtime" / "fibers"
+CUTTER = ENGINE / "runtime" / "parts" / "_cutter"
 READY_MADE = Path("wend") / "_engine" / "compiler" / "ready_made.py"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
 # for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
@@ -100,7 +101,8 @@ class BuildCore(build_ext):
         except (Exception, SystemExit) as error:
             raise SystemExit(PURE_REMEDY.format(reason=_one_line(error))) from error
         if (Path("src") / READY_MADE).exists():
-            self.make_kernels(Path("src" if self.inplace else self.build_lib).resolve())
+            in_sources = self.inplace or self.editable_mode
+            self.make_kernels(Path("src" if in_sources else self.build_lib).resolve())
 
     def make_kernels(self, root: Path) -> None:
         """Compile kernels for this processor's level, and for AVX2 too where that is below.
@@ -207,6 +209,14 @@ def extensions() -> list[Any]:
         extra_compile_args=[*flags, *([] if os.name == "nt" else ["-Os"])],
         extra_link_args=LINK,
     )
+    cutter = Extension(
+        "wend._engine.runtime.parts._cutter",
+        [str(CUTTER.with_suffix(".py"))],
+        include_dirs=runtime,
+        depends=[str(CUTTER.with_suffix(".pxd")), str(BATCHING / "_grouper_shim.h")],
+        extra_compile_args=flags,
+        extra_link_args=LINK,
+    )
     shared = {
         "language_level": 3,
         "build_dir": "build/cython",
@@ -219,7 +229,7 @@ def extensions() -> list[Any]:
     # Nobody asks for help on the others: their docstrings would be 25 kB. Cython takes this for
     # all that it is given at once.
     Options.docstrings = False
-    return [*found, *cythonize([launcher, grouper, slabs, lanes, binding], **shared)]
+    return [*found, *cythonize([launcher, grouper, slabs, lanes, binding, cutter], **shared)]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

@@ -863,6 +863,23 @@ def sums_over_four_batches() -> Step:
 
 
 @whole
+def sums_read_at_the_end() -> Step:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        for _ in range(4):
+            x, y = sentences()
+            loss = F.cross_entropy(net(x), y) / 4
+            loss.backward()
+        optimizer.step()
+        return float(loss.item())
+
+    return step
+
+
+@whole
 def parser_with_a_stack() -> Step:
     def loss(net: Any) -> Any:
         waiting = [torch.randn(1, WIDTH) for _ in range(DRAW.randint(4, 9))]

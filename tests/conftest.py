@@ -164,3 +164,11 @@ def own_trie():
 
     with tries.own_trie():
         yield
+
+
+@pytest.fixture
+def groups_alone(monkeypatch):
+    """Let no flush run in parts, as where groups save many calls."""
+    from wend._engine.runtime.parts import parts
+
+    monkeypatch.setattr(parts, "SIDE_BY_SIDE", -1)

@@ -10,6 +10,7 @@ import wend
 from wend._engine.core import _hot
 from wend._engine.runtime import flush, tiers
 from wend._engine.runtime.batching import signatures
+from wend._engine.runtime.parts import parts
 
 #: A root that has gained so much takes no new children.
 SEALED = 1 << 40
@@ -22,6 +23,10 @@ def new_trie() -> _hot.State:
     """
     wend.synchronize()
     tiers.STRUCTURES.clear()
+    for child in parts.ROOT.offspring():
+        flush.dismantle(child)
+    parts.ROOT.retain([])
+    parts.LEDGER.pause = parts.LEDGER.strikes = 0
     for book in (signatures.BOOK, signatures.SINGLES):
         book.pause = book.strikes = 0
         book.next_pause = signatures.PAUSE

@@ -19,8 +19,8 @@ from wend._engine.transforms import quick
 
 
 @pytest.fixture(autouse=True)
-def in_the_background():
-    """Plans are compiled in the background, on a trie of their own."""
+def in_the_background(groups_alone):
+    """Plans are of whole paths, compiled in the background, on a trie of their own."""
     with own_trie(), config.override(compile=True, wait=False):
         yield
 

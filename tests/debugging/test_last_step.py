@@ -36,6 +36,7 @@ def ops_of(graph):
 
 
 @plain
+@pytest.mark.usefixtures("groups_alone")
 def test_groups_of_regions():
     """Ops of like regions have the group's number, and the number of its members."""
     torch.manual_seed(0)
@@ -65,6 +66,7 @@ def test_groups_of_regions():
 
 
 @plain
+@pytest.mark.usefixtures("groups_alone")
 def test_a_step_whose_gradients_run_by_groups():
     """The title says which part is not there op by op."""
     cell = nn.Linear(4, 4)

@@ -18,7 +18,7 @@ from wend._engine.base import config
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "seeing.md"
 F = nn.functional
-pytestmark = pytest.mark.usefixtures("own_trie")
+pytestmark = pytest.mark.usefixtures("own_trie", "groups_alone")
 
 
 def line_of(text):

@@ -153,6 +153,7 @@ def test_single_ops_are_told_as_well(monkeypatch):
     assert {group.how for group in flush.groups} == {"alone"}
 
 
+@pytest.mark.usefixtures("groups_alone")
 def test_a_parameter_is_the_same_for_all_whatever_its_rows():
     weight = torch.nn.Parameter(torch.eye(3))
     with own_trie(sealed=True):

@@ -8,6 +8,7 @@ from disabling import budget, plans_made, slot_replaced
 import wend as torch
 from tries import own_trie
 from wend._engine.core import _hot
+from wend._engine.runtime.parts import parts
 from wend._frontend.batching import flush_points as rhythm
 
 
@@ -156,8 +157,9 @@ def test_lines_before_a_loop_do_not_hold_it_up(monkeypatch):
         assert first_cut() == 200
 
 
-def test_plans_stay_few():
+def test_plans_stay_few(monkeypatch):
     """Disabled: the slot `on_beat`; a plan for each phase instead of one for the loop."""
+    monkeypatch.setattr(parts, "SIDE_BY_SIDE", -1)  # parts have plans of their own
     with budget(soft_nodes=100):
         with own_trie():
             assert plans_made(lambda: loop(29)) <= 3

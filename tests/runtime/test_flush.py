@@ -9,6 +9,14 @@ from wend._engine.base import config
 from wend._engine.runtime import flush
 from wend._engine.runtime.executors import Executor, FlushRun
 from wend._engine.runtime.flush_log import last_step
+from wend._engine.runtime.parts import parts
+
+#: Why a short path has no parts.
+NO_PARTS = (
+    "it has no parts, or groups of them"
+    if parts.CUTS
+    else "its length, hooks or the settings forbid parts"
+)
 
 
 def asked():
@@ -20,8 +28,8 @@ def step(x):
     return (torch.tanh(x * 2) + 1).sum().item()
 
 
-def test_four_executors_each_with_a_name_and_a_purpose():
-    assert len({executor.name for executor in flush.EXECUTORS}) == 4
+def test_five_executors_each_with_a_name_and_a_purpose():
+    assert len({executor.name for executor in flush.EXECUTORS}) == 5
     assert all(executor.purpose for executor in flush.EXECUTORS)
 
 
@@ -63,6 +71,7 @@ def test_a_new_path_says_who_declined_and_why():
         step(torch.tensor(np.arange(5.0)))
         assert asked() == {
             "ready plan": "its path is new",
+            "parts": NO_PARTS,
             "groups": "its path is on the trie, and may come back",
             "machine code": "visit 1, compiled from visit 3 on",
             "NumPy": "",
@@ -98,13 +107,18 @@ def test_a_ready_plan_asks_nobody_else():
         assert "declined" not in str(torch.debug.explain())
 
 
+@pytest.mark.usefixtures("groups_alone")
 def test_groups_run_what_does_not_come_back():
     with own_trie(sealed=True), config.override(wait=False), torch.autobatch(True):
         x = torch.tensor(np.arange(6.0).reshape(2, 3))
         for _ in range(3):
             total = sum((torch.tanh(row * 2) for row in x), torch.zeros(3, dtype=torch.float64))
             total.sum().item()
-        assert asked() == {"ready plan": "it is off the trie", "groups": ""}
+        assert asked() == {
+            "ready plan": "it is off the trie",
+            "parts": NO_PARTS,
+            "groups": "",
+        }
     with own_trie(sealed=True), config.override(compile=False), torch.autobatch(False):
         step(torch.tensor(np.arange(7.0)))
         assert asked()["groups"] == "work is not batched under these settings"

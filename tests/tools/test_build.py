@@ -24,10 +24,11 @@ def build(tmp_path):
     core = package / "_engine" / "core"
     core.mkdir(parents=True)
     runtime = core.parent / "runtime"
-    native, batching, fibers = (runtime / name for name in ("native", "batching", "fibers"))
-    for folder in (runtime, native, batching, fibers):
+    names = ("native", "batching", "fibers", "parts")
+    native, batching, fibers, parts = (runtime / name for name in names)
+    for folder in (runtime, native, batching, fibers, parts):
         folder.mkdir()
-    for folder in (package, core.parent, core, runtime, native, batching, fibers):
+    for folder in (package, core.parent, core, runtime, native, batching, fibers, parts):
         (folder / "__init__.py").touch()
     shutil.copy(ROOT / "src" / "wend" / "version.py", package)
     for part in PARTS:
@@ -48,6 +49,8 @@ def build(tmp_path):
     (batching / "_slabs_shim.h").touch()
     (fibers / "_lanes.py").write_text("x = 8\n")
     (fibers / "_lanes.pxd").touch()
+    (parts / "_cutter.py").write_text("x = 9\n")
+    (parts / "_cutter.pxd").touch()
     (native / "_bind.py").write_text("x = 7\n")
     (native / "_bind.pxd").touch()
 
@@ -62,7 +65,7 @@ def build(tmp_path):
             timeout=120,
         ), sorted(
             path.name
-            for folder in (core, native, batching, fibers)
+            for folder in (core, native, batching, fibers, parts)
             for path in folder.iterdir()
             if path.suffix in (".so", ".c")
         )
@@ -89,7 +92,7 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
         pytest.skip("there is no C compiler")
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
-    assert [name.endswith(".so") for name in built] == [True] * (len(PARTS) + 5)
+    assert [name.endswith(".so") for name in built] == [True] * (len(PARTS) + 6)
 
 
 @pytest.mark.parametrize(("pure", "ending"), [("", ".plain"), ("1", ".py")])
@@ -99,7 +102,7 @@ def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pur
     assert done.returncode == 0, done.stderr
     found = [path for path in (tmp_path / "out").rglob("_[!_]*.*") if path.suffix != ".pxd"]
     copied = {path.stem: path.suffix for path in found}
-    copies = [*PARTS, "_launch", "_grouper", "_slabs", "_lanes", "_bind"]
+    copies = [*PARTS, "_launch", "_grouper", "_slabs", "_lanes", "_bind", "_cutter"]
     assert copied == dict.fromkeys(copies, ending)
     for path in found:
         loader = PlainLoader(path.stem, str(path.with_suffix(".py")))

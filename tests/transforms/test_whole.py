@@ -64,6 +64,7 @@ def test_gradients_of_first_and_second_order(sealed: bool, name: str) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.usefixtures("groups_alone")
 def test_fewer_nodes_where_structure_does_not_come_back(sealed: bool) -> None:
     x = numbers(4, 6)
     total = flat(PROGRAMS["one value used many times"](x))

@@ -115,6 +115,7 @@ class Lanes(Trees):
         return sum(torch.batched(self.loss)(trees))
 
 
+@pytest.mark.usefixtures("groups_alone")
 def test_ordinary_training_is_found_right_and_looked_at_everywhere(counts):
     known()
     assert counts.pop("compare") >= 8
@@ -155,6 +156,7 @@ def test_a_lost_update_is_told_with_the_line_of_the_step(monkeypatch):
     assert "test_flushes.py" in str(caught.value) and len(runs) == 5
 
 
+@pytest.mark.usefixtures("groups_alone")
 def test_a_wrong_gradient_of_a_pass_that_runs_with_its_flush(monkeypatch, planted_failure):
     real = executor.Execution.backward
 
@@ -167,6 +169,7 @@ def test_a_wrong_gradient_of_a_pass_that_runs_with_its_flush(monkeypatch, plante
         Trees().train()
 
 
+@pytest.mark.usefixtures("groups_alone")
 def test_a_lost_gradient_of_a_pass_that_runs_with_its_flush(monkeypatch, planted_failure):
     real = executor.Execution.backward
     monkeypatch.setattr(executor.Execution, "backward", lambda self, seeds: real(self, seeds)[1:])
@@ -174,6 +177,7 @@ def test_a_lost_gradient_of_a_pass_that_runs_with_its_flush(monkeypatch, planted
         Trees().train()
 
 
+@pytest.mark.usefixtures("groups_alone")
 @pytest.mark.parametrize("program", [ReadBefore, Lanes])
 def test_a_wrong_gradient_of_parameters_that_was_put_off(monkeypatch, program):
     real = deferred_backward.run_tail

@@ -5,7 +5,7 @@
 Compiled with the types in `_backward.pxd`, or run as plain Python: see `_hot.py`.
 """
 
-from wend._engine.core._hot import State, Storage, current_trace, refreshed, wrap
+from wend._engine.core._hot import State, Storage, current_trace, flush, refreshed, wrap
 from wend._engine.core._types import off_mode
 
 
@@ -67,6 +67,11 @@ def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
     return commit_many(trace, None, child, values)
 
 
+#: A path ends with a backward pass if more than so many continuations were met, and passes are not
+#: so many times as frequent as new continuations.
+DIVERGING, RARE = 3, 64
+
+
 class StepPrimitive:
     """Backward of a segment as one step; compared by identity in the trie."""
 
@@ -93,15 +98,28 @@ def set_retained(table):
 def backward_known(handle, retain_graph):
     """Take the backward pass of all that is pending as the step that this path took last time.
 
-    Returns whether the step was taken: only where no users' code is called, as before.  Gradients
-    of values that earlier flushes have computed are passed on to the segments of those flushes.
+    Where the path has taken no such step, its parts may have. Returns whether the pass was made:
+    only where no users' code is called, as before.
     """
     trace = current_trace()
-    state = trace.state
     v = handle.value
-    if state is None or v.trace is not trace or trace.extra is not None or RETAINED[0]:
+    if v.trace is not trace or trace.extra is not None or RETAINED[0]:
         return False
     if handle.derived is not None or trace.symbolic is not None:
+        return False
+    if backward_step(trace, v, retain_graph):
+        return True
+    return SLOTS.backward_in_parts(trace, v, retain_graph)
+
+
+def backward_step(trace, v, retain_graph):
+    """Take a known step: see `backward_known`.
+
+    Gradients of values that earlier flushes have computed are passed on to the segments of those
+    flushes.
+    """
+    state = trace.state
+    if state is None:
         return False
     child = state.child
     if child is None or child.simple != (2 if retain_graph else 1) or child.i0 != v.index:
@@ -129,8 +147,10 @@ def backward_known(handle, retain_graph):
     fresh = commit_many(trace, None, child, None)
     if older:
         SLOTS.backward_on(trace, retain_graph, leaves, older, fresh)
-        return True
-    give_gradients(leaves, fresh)
+    else:
+        give_gradients(leaves, fresh)
+    if child.gained > DIVERGING and RARE * child.gained > child.passed:
+        flush(trace)  # each pass has another continuation: the path ends here
     return True
 
 

@@ -73,6 +73,7 @@ cdef class CoreSlots:
     cdef public object accumulate
     cdef public object backward
     cdef public object backward_at_once
+    cdef public object backward_in_parts
     cdef public object backward_on
     cdef public object check_saved
     cdef public object go_on

@@ -63,6 +63,7 @@ class CoreSlots:
         self.accumulate = None  # (leaf, gradient): adds to a leaf's gradient, and calls hooks
         self.backward = None  # (handle, gradient, retain, create, inputs): an unknown pass
         self.backward_at_once = None  # (trace, seeds): of work that never repeats; else None
+        self.backward_in_parts = None  # (trace, value, retain): of a new path's parts
         self.backward_on = None  # (trace, retain, leaves, older, gradients): to older segments
         self.check_saved = None  # (op, program, values): refuses to save inference tensors
         self.go_on = None  # (trace, retain, heap, segments, pending, totals): the walk in Python

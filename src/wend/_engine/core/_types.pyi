@@ -49,6 +49,7 @@ class CoreSlots:
     accumulate: Any
     backward: Any
     backward_at_once: Any
+    backward_in_parts: Any
     backward_on: Any
     check_saved: Any
     go_on: Any

@@ -22,8 +22,9 @@ from wend._engine.runtime.executors import Executor, FlushRun, compute
 from wend._engine.runtime.flush_log import note_flush, note_grouped
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
+from wend._engine.runtime.parts import parts
 from wend._engine.runtime.repair import tell
-from wend._engine.runtime.tiers import TieredPlanner
+from wend._engine.runtime.tiers import TieredPlan, TieredPlanner
 from wend._engine.runtime.verify.flushes import install
 
 PLANNER: Planner = TieredPlanner()
@@ -116,10 +117,14 @@ GROUPED = Executor(
     "groups", "ops of one structure run together, where paths do not come back",
     why_not_grouped, run_groups,
 )  # fmt: skip
+PARTED = Executor(
+    "parts", "a new path of parts that have come before",
+    parts.why_not, lambda run: parts.run_parts(run),
+)  # fmt: skip
 COMPILED = tiers.COMPILED._replace(why_not=off_trie, run=run_compiled)
 REFERENCE = tiers.REFERENCE._replace(run=run_reference)
 #: All executors of flushes, in the order in which they are asked.
-EXECUTORS = (READY, GROUPED, COMPILED, REFERENCE)
+EXECUTORS = (READY, PARTED, GROUPED, COMPILED, REFERENCE)
 
 
 def execute(job: FlushJob, live: list[int]) -> None:
@@ -130,7 +135,7 @@ def execute(job: FlushJob, live: list[int]) -> None:
         compute(EXECUTORS, run)
         if run.plan is not None and state is not None:
             if run.plan.native_plan is None:
-                await_code(run.plan, job)
+                await_code(run.plan, job, parts.start_of(job) is not None)
             if state.passed == 0:  # a flush that was cut short keeps all, and is not counted
                 shed(run.plan, job)
     finally:
@@ -220,6 +225,8 @@ def find_plan(batch: FlushJob, live: Iterable[int]) -> Plan:
         for old in [k for k in plans if isinstance(k, tuple) and not _is_backward(k)]:
             del plans[old]
     plan = make_plan(path_of(batch), batch, wanted)
+    if isinstance(plan, TieredPlan):
+        plan.visits = parts.visits_of(batch)
     kept.append(plan)
     plans[tuple(live)] = plan
     return plan
@@ -250,12 +257,13 @@ def roots_of(batch: FlushJob, wanted: frozenset[int]) -> frozenset[int]:
 
 
 def evict(root: State) -> None:
-    """Drop the half of the trie that has not been visited for longest."""
-    stamps = sorted(s.stamp for s in walk(root))
+    """Drop the half of the trie, and of the trie of parts, that was not visited for longest."""
+    roots = [root, parts.ROOT]
+    stamps = sorted(s.stamp for each in roots for s in walk(each))
     if not stamps:
         return
     limit = stamps[len(stamps) // 2]
-    stack = [root]
+    stack = roots
     count = 0
     while stack:
         state = stack.pop()

@@ -26,6 +26,8 @@ class Flush(NamedTuple):
     records: tuple[int, int] = (0, 0)
 
 
+#: Roots of tries whose paths are parts of flushes: these have no rows of their own in reports.
+PART_ROOTS: list[State] = []
 #: `Flush.asked` of a flush that the launcher runs by a ready plan.
 _READY = (("ready plan", ""),)
 # A flush's row has the fields of `Flush`. None for the number of ops is the plan's number,
@@ -92,7 +94,11 @@ def last_plans() -> list[Any]:
 
 
 def _last_rows() -> list[Flush | BackwardRow]:
-    rows = [row if isinstance(row, BackwardRow) else _completed(row) for row in list(ROWS)]
+    rows = [
+        row if isinstance(row, BackwardRow) else _completed(row)
+        for row in list(ROWS)
+        if isinstance(row, BackwardRow) or not _is_part(row[1])
+    ]
     places = [k for k, row in enumerate(rows) if isinstance(row, Flush)]
     if not places:
         return rows
@@ -101,6 +107,12 @@ def _last_rows() -> list[Flush | BackwardRow]:
     same = [k for k in places[:-1] if last is not None and states[k] is last]
     begin = same[-1] if same else places[-2] if len(places) > 1 else -1
     return rows[begin + 1 :]
+
+
+def _is_part(state: State | None) -> bool:
+    while state is not None and state.parent is not None:
+        state = state.parent
+    return any(state is root for root in PART_ROOTS)
 
 
 def _completed(row: tuple[Any, ...]) -> Flush:

@@ -98,7 +98,8 @@ def report(flush: Flush) -> FlushReport:
         path = f"lanes of {n} fibers" if n > 1 else "the lane of one fiber"
         return FlushReport(path, "executors of lanes", flush.n_ops, lanes=flush.lanes)
     if plan is None:
-        return FlushReport(why_new(flush), "group by group", flush.n_ops, asked=flush.asked)
+        tier = "part by part" if ("parts", "") in flush.asked else "group by group"
+        return FlushReport(why_new(flush), tier, flush.n_ops, asked=flush.asked)
     lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)
     flush_report = FlushReport(
         why_new(flush), tier_of(plan), flush.n_ops, plan=plan, asked=flush.asked

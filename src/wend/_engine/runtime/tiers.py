@@ -291,6 +291,8 @@ class TieredPlan:
 SHARE, LONGEST = 0.1, 0.004
 #: Seconds that the reference may take for a plan until planning may take as long as the reference.
 PATIENCE = 0.2
+#: Seconds that making a plan takes for an op, about: planning a short path may begin earlier.
+MAKING = 0.001
 #: The most seconds that planning rests after a slice that has taken more than its share. A step
 #: within a slice is not divided, and may take as long as a short flush.
 MOST_REST = 0.2
@@ -303,7 +305,8 @@ def share_of(plan: TieredPlan) -> float:
 
     So planning costs at most about as much as the reference has cost in vain.
     """
-    return min(1.0, max(SHARE, plan.spent / PATIENCE))
+    patience = min(PATIENCE, MAKING * plan.n_ops)
+    return min(1.0, max(SHARE, plan.spent / patience))
 
 
 def plan_a_slice(compilation: Compilation, longest: float, share: float) -> None:

@@ -299,8 +299,8 @@ def is_worth(plan: TieredPlan, ops: int) -> bool:
     return ops >= LONG or (ops > 0 and plan.n_ops >= MANY)
 
 
-def await_code(plan: object, batch: FlushJob) -> None:
-    """Let groups run the next visits of a long path that has just run by a plan, if they can.
+def await_code(plan: object, batch: FlushJob, in_parts: bool) -> None:
+    """Let groups or parts run the next visits of a path that has just run by a plan, if they can.
 
     The core must not record the path's backward pass by itself then.
     """
@@ -310,7 +310,7 @@ def await_code(plan: object, batch: FlushJob) -> None:
         note_making(plan)
     step = next((k for k, state in enumerate(batch.states) if state.is_step), 0)
     start = batch.states[step].parent
-    if not is_worth(plan, step) or start is None or start.passed == 0:
+    if not (in_parts or is_worth(plan, step)) or start is None or start.passed == 0:
         return
     plans = start.plans = start.plans or {}
     known = plans.get(AWAITED)

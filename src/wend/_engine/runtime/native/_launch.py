@@ -951,7 +951,7 @@ def keep_segment(native_plan, frame, batch, values, made, shown):
         v = values[at]
         inputs[i] = slim(v)
         older = v.segment
-        if older is not None and (older.spent or older.structure.spent):
+        if older is not None and (older.depth or older.spent or older.structure.spent):
             deep = True
     segment.inputs = inputs
     saved = {}

@@ -1,0 +1,258 @@
+"""Runs a new path as a sequence of parts that have come before: turns of the program's loops.
+
+A program's work is a product of parts: four batches of eight lengths are 4 096 paths, and a tree
+may have any shape. Each part is a path of a separate trie, with a plan and machine code. So new
+paths run known parts as machine code. A path that keeps coming back is planned as a whole. Until
+that plan has machine code, the parts go on.
+"""
+
+from __future__ import annotations
+
+import time
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base import config, defects
+from wend._engine.base.interrupts import is_interrupt
+from wend._engine.core import _hot, _trie_policy
+from wend._engine.core._hot import FlushJob, Segment, State, Trace, Value
+from wend._engine.core._select import is_compiled
+from wend._engine.core.graph import path_at
+from wend._engine.core.primitive import Primitive
+from wend._engine.core.provenance import current_site
+from wend._engine.runtime.batching import executor
+from wend._engine.runtime.batching.signatures import words
+from wend._engine.runtime.executors import FlushRun
+from wend._engine.runtime.flush_log import PART_ROOTS, note_grouped
+from wend._engine.runtime.native.launcher import launcher
+from wend._engine.runtime.parts import _cutter_select
+from wend._engine.runtime.tiers import TieredPlan
+from wend._engine.transforms.hooks import retaining
+from wend._engine.transforms.quick import WATCHERS
+
+_cutter: ModuleType = _cutter_select.select()
+
+#: The root of the trie of parts.
+ROOT = State(None, None)
+PART_ROOTS.append(ROOT)
+#: So many ops a part has at least.
+LEAST = 4
+#: Groups run equal ops side by side: where that is so for this share of the steps, it pays.
+SIDE_BY_SIDE = 0.34
+#: Flushes of more steps are not looked at: groups take long flushes.
+MOST = 500
+#: Whether flushes are cut at all: in plain Python the cutting would take too long.
+CUTS = is_compiled(_cutter)
+#: From this visit on a path is planned as a whole, if at least one of so many flushes is a visit.
+WHOLE, OFTEN = 3, 128
+#: The key, among the plans of a path, of where its parts end (see `Cutter`).
+ENDS = "ends of parts"
+_ONE = np.ones((), np.float32)
+
+#: After so many flushes in a row with mostly new parts, the next flushes are not cut: so many
+#: flushes, and twice as many after each such pause, up to the last number.
+STRIKES, PAUSE, MOST_PAUSE = 4, 64, 4096
+
+
+class Ledger:
+    """Whether parts come back."""
+
+    def __init__(self) -> None:
+        self.strikes = 0  # number of flushes in a row whose parts were mostly new
+        self.pause = 0  # number of flushes that are still not to be cut
+        self.next_pause = PAUSE
+
+    def learn(self, fresh: int, steps: int) -> None:
+        """Note a flush.  fresh: how many of the steps no part had before"""
+        if 4 * fresh < steps:
+            self.strikes = 0
+            self.next_pause = PAUSE
+            return
+        self.strikes += 1
+        if self.strikes >= STRIKES:
+            self.strikes = STRIKES - 1
+            self.pause = self.next_pause
+            self.next_pause = min(2 * self.next_pause, MOST_PAUSE)
+
+
+LEDGER = Ledger()
+
+#: The list of states of the flush that a backward pass has cut, and its cutter.
+_asked: tuple[list[Any], Any] | None = None
+
+
+def suited(prim: Any) -> bool:
+    """Return whether an op may be in a part."""
+    if not isinstance(prim, Primitive):
+        return False
+    return not (prim.facts.calls_user or prim.facts.labels_leaf)
+
+
+_cutter.ASK["suited"] = suited
+_cutter.ASK["words"] = words
+
+
+def allowed(job: Any) -> bool:
+    """Return whether the settings let the parts of a flush or trace be computed apart."""
+    settings = config.settings
+    if not CUTS or not settings.autobatch or settings.deterministic or not settings.compile:
+        return False
+    if settings.wait or settings.nan_guard or WATCHERS or len(job.states) > MOST:
+        return False  # those who watch look at whole flushes
+    return job.extra is None and not retaining() and not _hot.several()
+
+
+def cutter_of(job: Any, is_backward: bool = False) -> Any:
+    """Return a cutter of a trace or flush that is better run in parts, or None.
+
+    A flush with a backward pass and an optimizer's step behind the pass comes back as a whole.
+
+    is_backward: whether a backward pass is about to begin
+    """
+    state = job.state
+    if LEDGER.pause > 0:
+        LEDGER.pause -= 1
+        return None
+    cutter = _cutter.Cutter(job, ROOT)
+    known = None if state is None else (state.plans or {}).get(ENDS)
+    if known is not None:
+        cutter.whole, ends = known
+        cutter.ends.extend(ends)
+        cutter.follow()
+        return cutter
+    if not cutter.cut(LEAST):
+        return None
+    n, least = len(cutter.ends), 2 if cutter.whole and not is_backward else 1
+    if n <= least or cutter.follow() > SIDE_BY_SIDE * len(job.states):
+        return None
+    if state is not None:
+        if state.plans is None:
+            state.plans = {}
+        state.plans[ENDS] = cutter.whole, tuple(cutter.ends)
+    return cutter
+
+
+def why_not(run: FlushRun) -> str:
+    """Return why a flush is not run in parts, or ""."""
+    job = run.job
+    if _asked is not None and job.states is _asked[0]:
+        return ""
+    if not allowed(job):
+        return "its length, hooks or the settings forbid parts"
+    if job.states[0].parent is ROOT:
+        return "it is a part"
+    state = job.state
+    if state is not None and comes_back(state) and not waits(state, run.live):
+        return "its path has come back"
+    return ""
+
+
+def comes_back(state: State) -> bool:
+    """Return whether a path comes back so often that a plan of the whole path pays."""
+    flushes = _hot.count("flushes") - state.born
+    return state.passed >= WHOLE - 1 and flushes <= OFTEN * state.passed
+
+
+def waits(state: State, live: list[int]) -> bool:
+    """Return whether a path has parts, and its plan for the live values has no machine code."""
+    plans = state.plans or {}
+    if ENDS not in plans:
+        return False
+    plan = plans.get(tuple(live))
+    return isinstance(plan, TieredPlan) and plan.awaited(plan.seconds)
+
+
+def run_parts(run: FlushRun) -> str:
+    """Compute a flush part by part; return why another executor has to, or ""."""
+    job = run.job
+    if _asked is not None and job.states is _asked[0]:
+        cutter = _asked[1]
+    else:
+        cutter = cutter_of(job)
+    if cutter is None:
+        return "it has no parts, or groups of them"
+    cutter.want(run.live)
+    for _ in cutter.ends:
+        part, live = cutter.take(_hot.fresh_serial())
+        if part.states[-1].is_step and part.states[-1].passed == 0:
+            path_at(part.states, part.values, part.args)  # steps expect composites expanded
+        if live:
+            launcher.execute(part, live)
+            _cutter.count(ROOT, part.states)
+        for value in cutter.spent:
+            value.buffer = None
+    LEDGER.learn(cutter.fresh, len(job.states))
+    note_grouped(job, run.asked, (0, 0))
+    return ""
+
+
+def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
+    """Flush a new path in parts, and pass their segments; return False if nothing was done."""
+    global _asked
+    if not value.requires_grad or value.leaf is not None or value.type.rank > 0:
+        return False
+    if trace.eager or trace.fiber is not None or trace.mode.key[5] or not allowed(trace):
+        return False
+    dtype = value.type.dtype
+    if dtype.category != 2:
+        return False
+    if any(v.segment is not None and is_grouped(v.segment) for v in trace.values):
+        return False
+    state, awaited = trace.state, None
+    if state is not None and comes_back(state) and not leads_nowhere(state):
+        if ENDS not in (state.plans or {}):
+            return False
+        awaited = executor.awaited_behind(state)
+        if awaited is None or not awaited.goes_on():
+            return False
+    start = time.perf_counter()
+    try:
+        cutter = cutter_of(trace, True)
+    except Exception as fault:
+        if is_interrupt(fault):
+            raise
+        defects.note(fault, site=current_site())
+        return False
+    if cutter is not None:
+        _asked = trace.states, cutter
+        try:
+            _hot.flush(trace)
+        finally:
+            _asked = None
+    if awaited is not None:
+        awaited.end_visit(cutter is not None, time.perf_counter() - start)
+    if cutter is None or value.segment is None:
+        return False
+    seed = _ONE if dtype.numpy == np.float32 else np.ones((), dtype.numpy)
+    gradient = _hot.wrap(_hot.held(value.type, seed))
+    _hot.slot("backward_on")(trace, retain, [None], [value], [gradient])
+    if trace.n:  # the last steps belong to no part
+        _hot.flush(trace)
+    return True
+
+
+def is_grouped(segment: Segment) -> bool:
+    """Return whether groups or lanes computed a segment, and put gradients off."""
+    return segment.structure is not None and segment.structure.later is not None
+
+
+def leads_nowhere(state: State) -> bool:
+    """Return whether the trie would refuse the backward pass behind a path."""
+    return _trie_policy.is_sealed(state) and not any(child.is_step for child in state.offspring())
+
+
+def start_of(job: FlushJob) -> State | None:
+    """Return the end of the path before the first backward pass of a flush, if that has parts."""
+    start = next((state.parent for state in job.states if state.is_step), job.state)
+    return None if start is None or ENDS not in (start.plans or {}) else start
+
+
+def visits_of(job: FlushJob) -> int:
+    """Return how many visits of a path have run in parts."""
+    start = start_of(job)
+    return 0 if start is None else int(start.passed)
+
+
+_hot.set_slot("backward_in_parts", backward_in_parts)

@@ -1,0 +1,235 @@
+"""New paths run as sequences of parts: results, borders, and who computes."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend import nn
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._engine.runtime import flush
+from wend._engine.runtime.flush_log import last_step
+from wend._engine.runtime.parts import parts
+from wend.nn import functional as F
+
+WIDTH, BATCH = 6, 3
+pytestmark = pytest.mark.skipif(not parts.CUTS, reason="the uncompiled core cuts no flushes")
+
+
+@pytest.fixture(autouse=True)
+def _own_paths():
+    with own_trie(), config.override(compile=True, wait=False, deterministic=False):
+        yield
+
+
+class Net(nn.Module):
+    """A recurrent net written as a loop."""
+
+    def __init__(self):
+        super().__init__()
+        self.input = nn.Linear(WIDTH, WIDTH)
+        self.hidden = nn.Linear(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, 2)
+        rng = np.random.default_rng(0)
+        with torch.no_grad():
+            for p in self.parameters():
+                p.copy_(torch.tensor(rng.normal(size=tuple(p.shape)).astype("f") * 0.4))
+
+    def cell(self, x, h):
+        return torch.tanh(self.input(x) + self.hidden(h))
+
+    def forward(self, words):
+        h = torch.zeros(BATCH, WIDTH)
+        for t in range(words.shape[0]):
+            h = self.cell(words[t], h)
+        return self.head(h)
+
+
+def sentences(rng, n):
+    """So many words and their classes."""
+    return torch.tensor(rng.normal(size=(n, BATCH, WIDTH)).astype("f")), torch.tensor([0, 1, 1])
+
+
+def ragged(net, rng, draw):
+    """A loss of a sentence of a drawn length."""
+    x, y = sentences(rng, draw.randint(3, 9))
+    return F.cross_entropy(net(x), y)
+
+
+def parsed(net, rng, draw):
+    """A loss of a tree that a stack has made, of a drawn shape."""
+    waiting = [torch.tensor(rng.normal(size=(1, WIDTH)).astype("f")) for _ in range(6)]
+    stack = []
+    while waiting or len(stack) > 1:
+        if len(stack) > 1 and (not waiting or draw.random() < 0.5):
+            right, left = stack.pop(), stack.pop()
+            stack.append(net.cell(left, right))
+        else:
+            stack.append(waiting.pop())
+    return F.cross_entropy(net.head(stack[0]), torch.tensor([1]))
+
+
+def branched(net, rng, draw):
+    """A loss of a net whose layers are drawn, with writes in place."""
+    h = torch.tensor(rng.normal(size=(BATCH, WIDTH)).astype("f"))
+    for _ in range(draw.randint(3, 8)):
+        if draw.random() < 0.5:
+            h = h + torch.relu(net.input(h)) * 0.5
+        else:
+            h = h * 0.9 + torch.tanh(net.hidden(h))
+            h[:, 0] = 0.25
+    return F.cross_entropy(net.head(h), torch.tensor([0, 1, 1]))
+
+
+def trained(loss, steps=12, batches=1, read=False):
+    """The parameters after some steps, each of the gradients of so many losses."""
+    net, rng, draw = Net(), np.random.default_rng(1), random.Random(2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        for _ in range(batches):
+            made = loss(net, rng, draw) / batches
+            if read:
+                made.item()
+            made.backward()
+        optimizer.step()
+    return [p.detach().numpy().copy() for p in net.parameters()]
+
+
+def ran():
+    """Who computed the flushes of the last step."""
+    return {next(name for name, why in row.asked if not why) for row in last_step()}
+
+
+@pytest.mark.parametrize("batches", [1, 4])
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("loss", [ragged, parsed, branched])
+def test_training_in_parts_is_that_of_single_ops(loss, read, batches, monkeypatch):
+    cut = []
+    real = parts.run_parts
+    monkeypatch.setattr(parts, "run_parts", lambda run: (cut.append(real(run)), cut[-1])[1])
+    found = trained(loss, batches=batches, read=read)
+    assert cut.count("") >= 5
+    with torch.eager():
+        expected = trained(loss, batches=batches, read=read)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-6)
+
+
+def test_off_the_trie_as_well():
+    with own_trie(sealed=True):
+        found = trained(parsed)
+    with torch.eager():
+        expected = trained(parsed)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-6)
+
+
+def test_a_new_length_runs_parts_that_have_come_before():
+    net, rng = Net(), np.random.default_rng(0)
+    with torch.no_grad():
+        for n in (5, 6):
+            net(sentences(rng, n)[0]).tolist()
+        before = sum(1 for _ in flush.walk(parts.ROOT))
+        x, _ = sentences(rng, 8)
+        y = net(x)
+        flushes = _hot.count("flushes")
+        y.tolist()
+    assert _hot.count("flushes") == flushes + 1  # a part is no flush of the program
+    assert sum(1 for _ in flush.walk(parts.ROOT)) == before
+
+
+def test_a_turn_begins_where_the_program_came_first():
+    net = Net()
+    x, _ = sentences(np.random.default_rng(0), 4)
+    torch.synchronize()
+    with torch.no_grad():
+        net(x)
+    trace = _hot.current_trace()
+    cutter = parts._cutter.Cutter(trace, parts.ROOT)
+    assert cutter.cut(parts.LEAST)
+    names = [state.prim.name if hasattr(state.prim, "name") else "" for state in trace.states]
+    firsts = [names[end] for end in cutter.ends[:-1]]
+    assert len(firsts) == 3 and len(set(firsts)) == 1
+    assert cutter.ends[-1] == len(names)
+
+
+def test_what_runs_side_by_side_is_left_to_groups():
+    net = Net()
+    x, _ = sentences(np.random.default_rng(0), 6)
+    with torch.no_grad():
+        torch.stack([net.cell(word, word) for word in x]).tolist()
+    assert ran() == {"NumPy"}
+
+
+def test_hooks_keep_a_path_whole():
+    net, seen = Net(), []
+    x, y = sentences(np.random.default_rng(0), 5)
+    h = torch.zeros(BATCH, WIDTH)
+    for word in x:
+        h = net.cell(word, h)
+        h.register_hook(seen.append)
+    F.cross_entropy(net.head(h), y).backward()
+    assert len(seen) == 5
+    assert all("parts" not in [n for n, why in row.asked if not why] for row in last_step())
+
+
+def test_values_between_parts_are_let_go():
+    net = Net()
+    x, _ = sentences(np.random.default_rng(0), 7)
+    torch.synchronize()
+    with torch.no_grad():
+        y = net(x)
+        values = _hot.current_trace().values  # the list: a copy would want each
+        y.tolist()
+    held = [v for v in values if v.buffer is not None and v.leaf is None and v is not y.value]
+    assert held == [x.value]
+
+
+def test_an_error_in_a_part_has_the_line_of_the_op():
+    net = Net()
+    x, _ = sentences(np.random.default_rng(0), 5)
+    h, table = torch.zeros(BATCH, WIDTH), torch.zeros(4, WIDTH)
+    with torch.no_grad():
+        for word in x:
+            h = net.cell(word, h)
+            rows = torch.zeros(3, dtype=torch.int64) + 9
+            h = h + F.embedding(rows, table)  # here
+        with pytest.raises(IndexError) as caught:
+            h.tolist()
+    lines = Path(__file__).read_text(encoding="utf-8").split("\n")
+    line = next(k for k, text in enumerate(lines, 1) if text.endswith("# here"))
+    assert f"test_parts.py:{line}" in str(caught.value)
+
+
+def test_parts_that_never_come_back_are_cut_no_more():
+    rng = random.Random(0)
+    ops = [torch.tanh, torch.sin, torch.cos, torch.exp, torch.abs, torch.sigmoid, torch.relu]
+    x = torch.ones(3)
+    with torch.no_grad():
+        for _ in range(12):
+            y = x
+            for _ in range(9):
+                a, b, c, d, e = rng.choices(ops, k=5)
+                y = e(d(c(b(a(y))))) * 0.5
+            y.tolist()
+    assert parts.LEDGER.next_pause > parts.PAUSE
+
+
+def test_sums_over_batches_end_their_paths_with_the_backward_pass():
+    """Eight lengths in four batches are many paths; the parts are few."""
+    net, rng, draw = Net(), np.random.default_rng(1), random.Random(2)
+    made = []
+    for k in range(60):
+        for p in net.parameters():
+            p.grad = None
+        for _ in range(3):
+            ragged(net, rng, draw).backward()
+        net.input.weight.grad.sum().item()
+        if k % 20 == 19:
+            made.append(_hot.count("states"))
+    assert made[2] - made[1] < 400
