@@ -285,3 +285,10 @@ def test_temporaries_without_bytes_are_not_searched_for():
     assert placing.place([0, 0]) == ([0, 0], 0) and placing.searched == 0
     assert placing.place([64, 64]) == ([0, 64], 128) and placing.searched == 1
     assert placing.place([0, 0]) == ([0, 0], 0)
+
+
+def test_a_plan_without_ops_has_a_share():
+    class Empty:
+        n_ops, spent = 0, 0.0
+
+    assert tiers.share_of(Empty()) == tiers.SHARE

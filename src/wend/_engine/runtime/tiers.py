@@ -305,7 +305,7 @@ def share_of(plan: TieredPlan) -> float:
 
     So planning costs at most about as much as the reference has cost in vain.
     """
-    patience = min(PATIENCE, MAKING * plan.n_ops)
+    patience = min(PATIENCE, MAKING * max(1, plan.n_ops))
     return min(1.0, max(SHARE, plan.spent / patience))
 
 
