@@ -26,7 +26,7 @@ def new_trie() -> _hot.State:
     for child in parts.ROOT.offspring():
         flush.dismantle(child)
     parts.ROOT.retain([])
-    parts.LEDGER.pause = parts.LEDGER.strikes = 0
+    parts.PAUSES.pause = parts.PAUSES.strikes = 0
     for book in (signatures.BOOK, signatures.SINGLES):
         book.pause = book.strikes = 0
         book.next_pause = signatures.PAUSE

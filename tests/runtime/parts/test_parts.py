@@ -12,6 +12,7 @@ from wend import nn
 from wend._engine.base import config
 from wend._engine.core import _hot
 from wend._engine.runtime import flush
+from wend._engine.runtime.batching import signatures
 from wend._engine.runtime.flush_log import last_step
 from wend._engine.runtime.parts import parts
 from wend.nn import functional as F
@@ -217,7 +218,7 @@ def test_parts_that_never_come_back_are_cut_no_more():
                 a, b, c, d, e = rng.choices(ops, k=5)
                 y = e(d(c(b(a(y))))) * 0.5
             y.tolist()
-    assert parts.LEDGER.next_pause > parts.PAUSE
+    assert parts.PAUSES.next_pause > signatures.PAUSE
 
 
 def test_sums_over_batches_end_their_paths_with_the_backward_pass():

@@ -84,7 +84,40 @@ def words(n: int) -> NDArray[np.int64]:
 _grouper.ASK["words"] = words
 
 
-class RegionTrie:
+class Pauses:
+    """Pauses in the search for structure that does not come back, each longer than the last."""
+
+    def __init__(self, longest: int) -> None:
+        """longest: most flushes of a pause"""
+        self.longest = longest
+        self.strikes = 0  # number of flushes in a row in which most structure was new
+        self.pause = 0  # number of flushes that other executors are still to run
+        self.next_pause = PAUSE
+
+    def rests(self) -> bool:
+        """Count a flush; return whether the flush falls into a pause."""
+        if self.pause > 0:
+            self.pause -= 1
+            return True
+        return False
+
+    def go_on(self) -> None:
+        """Note a flush whose structure was mostly known."""
+        self.strikes = 0
+        self.next_pause = PAUSE
+
+    def strike(self) -> bool:
+        """Note a flush whose structure was mostly new; return whether a pause begins."""
+        self.strikes += 1
+        if self.strikes < STRIKES:
+            return False
+        self.strikes = STRIKES - 1
+        self.pause = self.next_pause
+        self.next_pause = min(2 * self.next_pause, self.longest)
+        return True
+
+
+class RegionTrie(Pauses):
     """The trie of regions, as long as regions repeat."""
 
     def __init__(self, most_new: float, most_nodes: int, keeps: bool) -> None:
@@ -97,10 +130,8 @@ class RegionTrie:
         self.most_new, self.most_nodes, self.keeps = most_new, most_nodes, keeps
         #: By node of a single op, its `Cell`; None if the op cannot run on addresses.
         self.cells: dict[Any, Any] = {}
+        super().__init__(MOST_PAUSE)
         self.flushes = 0  # number of flushes that were sorted
-        self.strikes = 0  # number of flushes in a row in which most structure was new
-        self.pause = 0  # number of flushes that other executors are still to run
-        self.next_pause = PAUSE
         self.templates: dict[Any, Any] = {}  # by structure, whatever the sizes
         self.compiles = True  # the setting `compile` that the templates were planned under
         self.clear()
@@ -118,8 +149,7 @@ class RegionTrie:
 
     def begin(self) -> bool:
         """Prepare for sorting a flush; return whether sorting is worth the time."""
-        if self.pause > 0:
-            self.pause -= 1
+        if self.rests():
             return False
         if self.compiles != config.settings.compile:
             # Templates without machine code would never have any.
@@ -146,17 +176,12 @@ class RegionTrie:
         on_trie: whether the flush is a path on the trie
         """
         if fresh < self.most_new * ops:
-            self.strikes = 0
-            self.next_pause = PAUSE
+            self.go_on()
             return True
         if on_trie:
             return False
-        self.strikes += 1
-        if self.strikes < STRIKES:
+        if not self.strike():
             return True
-        self.strikes = STRIKES - 1
-        self.pause = self.next_pause
-        self.next_pause = min(2 * self.next_pause, MOST_PAUSE)
         if not self.keeps:
             self.clear()
         return False

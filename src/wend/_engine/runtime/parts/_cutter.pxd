@@ -39,11 +39,14 @@ cdef class Cutter:
     cdef list own_values
     cdef Py_ssize_t begin
     cdef Py_ssize_t number
+    cdef object code
+    cdef long long lasti
 
     @cython.locals(k=Py_ssize_t, step=Record, symbol="long long", before="long long", since=Py_ssize_t,
-                   m=Py_ssize_t, f=Py_ssize_t, first=dict, last=dict, order=list, row=tuple, code=object,
-                   lasti="long long", q=object, found=object, suited=object)
+                   m=Py_ssize_t, f=Py_ssize_t, first=dict, last=dict, order=list, q=object, found=object, suited=object)
     cpdef bint cut(self, Py_ssize_t least) except -1
+    @cython.locals(row=tuple)
+    cdef find_line(self, Record step, Py_ssize_t k)
     @cython.locals(j=Py_ssize_t)
     cdef bint heads(self, list order, Py_ssize_t after, Py_ssize_t first)
     @cython.locals(n=Py_ssize_t, p=Py_ssize_t, k=Py_ssize_t, j=Py_ssize_t, start=Py_ssize_t, step=Record,
@@ -56,7 +59,7 @@ cdef class Cutter:
     cdef Py_ssize_t place_of(self, Py_ssize_t i) except -1
     @cython.locals(k=Py_ssize_t, end=Py_ssize_t, step=Record, prim=PrimitiveBase, i0=Py_ssize_t, i1=Py_ssize_t,
                    i2=Py_ssize_t, rest=tuple, state=State, j=Py_ssize_t, n=Py_ssize_t, args=list, live=list,
-                   sites=dict, code=object, lasti=int, row=tuple, job=FlushJob)
+                   sites=dict, job=FlushJob)
     cpdef tuple take(self, long long serial)
     @cython.locals(step=Record, n=Py_ssize_t, i=Py_ssize_t, job=FlushJob, sites=dict)
     cdef tuple take_path(self, Py_ssize_t end, long long serial)

@@ -75,14 +75,8 @@ class Cutter:
                 suited = SUITED[step.prim] = ASK_["suited"](step.prim)
             if not suited or step.mode.recompute != 0:
                 return False
-            code = step.code
-            lasti = step.lasti
-            if self.sites is not None:
-                row = self.sites.get(k)
-                if row is not None:
-                    code = row[0]
-                    lasti = row[1]
-            symbol = ((address(code) >> 4) << 18) + lasti
+            self.find_line(step, k)
+            symbol = ((address(self.code) >> 4) << 18) + self.lasti
             if symbol != before:
                 before = symbol
                 m = len(order)
@@ -100,6 +94,16 @@ class Cutter:
         if since:
             self.ends.append(len(self.states))
         return True
+
+    def find_line(self, step, k):
+        """Find the user's line of step k: `code` and `lasti`."""
+        self.code = step.code
+        self.lasti = step.lasti
+        if self.sites is not None:
+            row = self.sites.get(k)
+            if row is not None:
+                self.code = row[0]
+                self.lasti = row[1]
 
     def heads(self, order, after, first):
         """Whether no line since a place was first run before the `first`-th run."""
@@ -227,17 +231,11 @@ class Cutter:
                 args.append(self.args[j])
             state = self.child_of(step, prim, i0, i1, i2, rest, args, n)
             self.state = state
-            code = step.code
-            lasti = step.lasti
-            if self.sites is not None:
-                row = self.sites.get(k)
-                if row is not None:
-                    code = row[0]
-                    lasti = row[1]
-            if code is not state.code or lasti != state.lasti:
+            self.find_line(step, k)
+            if self.code is not state.code or self.lasti != state.lasti:
                 if sites is None:
                     sites = {}
-                sites[len(self.own_states)] = (code, lasti)
+                sites[len(self.own_states)] = (self.code, self.lasti)
             self.own_states.append(state)
             for j in range(step.first, step.first + step.n_out):
                 if self.last[j] > self.number:

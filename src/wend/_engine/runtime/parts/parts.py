@@ -23,7 +23,7 @@ from wend._engine.core.graph import path_at
 from wend._engine.core.primitive import Primitive
 from wend._engine.core.provenance import current_site
 from wend._engine.runtime.batching import executor
-from wend._engine.runtime.batching.signatures import words
+from wend._engine.runtime.batching.signatures import Pauses, words
 from wend._engine.runtime.executors import FlushRun
 from wend._engine.runtime.flush_log import PART_ROOTS, note_grouped
 from wend._engine.runtime.native.launcher import launcher
@@ -51,33 +51,8 @@ WHOLE, OFTEN = 3, 128
 ENDS = "ends of parts"
 _ONE = np.ones((), np.float32)
 
-#: After so many flushes in a row with mostly new parts, the next flushes are not cut: so many
-#: flushes, and twice as many after each such pause, up to the last number.
-STRIKES, PAUSE, MOST_PAUSE = 4, 64, 4096
-
-
-class Ledger:
-    """Whether parts come back."""
-
-    def __init__(self) -> None:
-        self.strikes = 0  # number of flushes in a row whose parts were mostly new
-        self.pause = 0  # number of flushes that are still not to be cut
-        self.next_pause = PAUSE
-
-    def learn(self, fresh: int, steps: int) -> None:
-        """Note a flush.  fresh: how many of the steps no part had before"""
-        if 4 * fresh < steps:
-            self.strikes = 0
-            self.next_pause = PAUSE
-            return
-        self.strikes += 1
-        if self.strikes >= STRIKES:
-            self.strikes = STRIKES - 1
-            self.pause = self.next_pause
-            self.next_pause = min(2 * self.next_pause, MOST_PAUSE)
-
-
-LEDGER = Ledger()
+#: Pauses where most steps of parts are new.
+PAUSES = Pauses(4096)
 
 #: The list of states of the flush that a backward pass has cut, and its cutter.
 _asked: tuple[list[Any], Any] | None = None
@@ -112,8 +87,7 @@ def cutter_of(job: Any, is_backward: bool = False) -> Any:
     is_backward: whether a backward pass is about to begin
     """
     state = job.state
-    if LEDGER.pause > 0:
-        LEDGER.pause -= 1
+    if PAUSES.rests():
         return None
     cutter = _cutter.Cutter(job, ROOT)
     known = None if state is None else (state.plans or {}).get(ENDS)
@@ -183,7 +157,10 @@ def run_parts(run: FlushRun) -> str:
             _cutter.count(ROOT, part.states)
         for value in cutter.spent:
             value.buffer = None
-    LEDGER.learn(cutter.fresh, len(job.states))
+    if 4 * cutter.fresh < len(job.states):
+        PAUSES.go_on()
+    else:
+        PAUSES.strike()
     note_grouped(job, run.asked, (0, 0))
     return ""
 
