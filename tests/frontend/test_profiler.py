@@ -399,7 +399,7 @@ def test_frames_get_their_own_steps_back():
 def importlib_plans():
     from wend._engine.runtime.compiled import plan
 
-    return sorted(plan._BOUND, key=id)
+    return sorted(plan._BOUND.alive(), key=id)
 
 
 def frames_of(plan):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.errors import CompileDeclined
 from wend._engine.base.forking import at_fork
 from wend._engine.base.interrupts import is_interrupt
+from wend._engine.base.weak_objects import WeakObjects
 from wend._engine.core._hot import FlushJob
 from wend._engine.core._types import Program
 from wend._engine.core.graph import PathGraph
@@ -296,7 +296,7 @@ MAKING = 0.001
 #: The most seconds that planning rests after a slice that has taken more than its share. A step
 #: within a slice is not divided, and may take as long as a short flush.
 MOST_REST = 0.2
-_under_way: weakref.WeakSet[TieredPlan] = weakref.WeakSet()
+_under_way: WeakObjects[TieredPlan] = WeakObjects()
 _planned_last = _rests_until = time.perf_counter()
 
 
@@ -327,7 +327,7 @@ def plan_a_slice(compilation: Compilation, longest: float, share: float) -> None
 
 def is_making_others(plan: TieredPlan | None) -> bool:
     """Return whether machine code is in the making, of any plan but this."""
-    return any(other is not plan for other in list(_under_way))
+    return any(other is not plan for other in _under_way.alive())
 
 
 def passes(fault: BaseException) -> bool:
@@ -338,7 +338,7 @@ def passes(fault: BaseException) -> bool:
 def finish_planning() -> None:
     """Finish planning of all compilations under way; kernels are compiled in the background."""
     with _planning:
-        for plan in list(_under_way):
+        for plan in _under_way.alive():
             try:
                 if plan.compilation is not None:
                     plan.compilation.plan(float("inf"))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-import weakref
 from collections.abc import Iterable
 from functools import partial
 from itertools import accumulate
@@ -25,6 +24,7 @@ import numpy as np
 from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.errors import CompileError
+from wend._engine.base.weak_objects import WeakObjects
 from wend._engine.compiler import pipeline
 from wend._engine.compiler.ir.dynamic_offsets import DynamicOffsets
 from wend._engine.compiler.ir.extent_program import NONE
@@ -68,12 +68,12 @@ MOST_COPIED = 1 << 15
 
 _bind: Any = _bind_select.select()
 #: Plans that have been bound: plans are bound anew when threads begin, or cease, to share parts.
-_BOUND: weakref.WeakSet[CompiledPlan] = weakref.WeakSet()
+_BOUND: WeakObjects[CompiledPlan] = WeakObjects()
 
 
 def unbind_all() -> None:
     """Forget all bound plans; a run that is under way goes on in its frame."""
-    for plan in list(_BOUND):
+    for plan in _BOUND.alive():
         plan.bound.clear()
         plan.native_plan.frames.clear()
         plan.native_plan.frame = None

@@ -81,7 +81,7 @@ class ClockedFrames:
     def __init__(self, recorder: SliceRecorder) -> None:
         self.recorder = recorder
         self.kept: dict[int, tuple[Any, Any, ClockedOwner]] = {}  # by id: frame, steps, owner
-        for plan in list(plans._BOUND):
+        for plan in plans._BOUND.alive():
             self.add_plan(plan)
 
     def add_plan(self, plan: CompiledPlan) -> None:
