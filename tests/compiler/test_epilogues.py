@@ -323,3 +323,23 @@ def test_a_softmax_in_the_backward_pass_keeps_no_more_than_it_must():
     made, _ = code_of(run)
     stored = [step.writes for step in made.steps if CONTRACT in [op.kind for op in step.ops]]
     assert stored and all(len(writes) == 1 for writes in stored)
+
+
+def test_checks_of_values_are_no_part_of_an_epilogue():
+    """The loss needs all its values between 0 and 1, and an epilogue has no place for a failure."""
+    generator = np.random.default_rng(0)
+    x, w = (generator.normal(size=(4, 4)).astype(np.float32) for _ in range(2))
+    target = (generator.normal(size=(4, 4)) > 0).astype(np.float32)
+
+    def loss(scale):
+        y = torch.sigmoid(torch.tensor(x) @ torch.tensor(w)) * scale
+        return float(F.binary_cross_entropy(y, torch.tensor(target)))
+
+    before = len(torch.debug.explain().failures)
+    with config.override(compile=True, wait=True):
+        y = 1 / (1 + np.exp(-(x.astype(np.float64) @ w)))
+        expected = -np.mean(target * np.log(y) + (1 - target) * np.log(1 - y))
+        assert loss(1.0) == pytest.approx(expected, rel=1e-5)
+        with pytest.raises(torch.errors.ExecutionError, match="between 0 and 1"):
+            loss(9.0)
+    assert len(torch.debug.explain().failures) == before

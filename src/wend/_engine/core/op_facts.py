@@ -59,6 +59,7 @@ class OpFacts(OpRecord):
     pure: bool = True
     random: bool = False
     fallible: bool = False  # refuses some values of operands
+    only_ints_fail: bool = False  # of a fallible op: refuses no floats
     labels_leaf: bool = False
     calls_user: bool = False
     smooth: bool = False  # finite operands have finite derivatives

@@ -46,7 +46,9 @@ def place_head(function: Function, region: Region, op: Op) -> None:
 
 def is_tail_op(function: Function, op: Op) -> bool:
     """Whether an op is plain elementwise work that cannot fail."""
-    plain = op.kind == MAP and not op.placed and not op.node.prim.facts.random and bool(op.reads)
+    facts = op.node.prim.facts
+    plain = op.kind == MAP and not op.placed and not facts.random and bool(op.reads)
+    plain = plain and (not facts.fallible or facts.only_ints_fail)  # a tail has floats only
     values = (op.out, *(read.value for read in op.reads))
     floats = all(function.dtypes[i].category in _ELEMENTS for i in values)
     return plain and floats and not any(r.shifts or r.row >= 0 for r in op.reads)

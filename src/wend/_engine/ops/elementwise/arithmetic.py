@@ -125,7 +125,7 @@ class IntegerDivision(Elementwise, abstract=True):
     """Common part of floor_divide, div_trunc, fmod and remainder: ints over 0 are an error."""
 
     signature = "input: operand, other: operand"
-    facts = OpFacts(supports=NUMERIC, fallible=True)
+    facts = OpFacts(supports=NUMERIC, fallible=True, only_ints_fail=True)
     domain = ((-9.0, 9.0), (1.0, 4.0))
 
     def refuse_zero(self, x: Array, other: Array) -> None:
@@ -392,7 +392,7 @@ class Pow(Elementwise):
 
     signature = "input: operand, exponent: operand"
     torch = TorchCall(operators=("__pow__",), reflected=True, inplace=("pow_",))
-    facts = OpFacts(supports=SIGNED_NUMBER, holomorphic=True, fallible=True)
+    facts = OpFacts(supports=SIGNED_NUMBER, holomorphic=True, fallible=True, only_ints_fail=True)
     domain = ((0.2, 3.0), (-2.0, 3.0))
 
     def reference(self, x: Array, exponent: Array) -> Array:
