@@ -34,7 +34,7 @@ NATIVE = ENGINE / "runtime" / "native"
 BATCHING = ENGINE / "runtime" / "batching"
 FIBERS = ENGINE / "runtime" / "fibers"
 CUTTER = ENGINE / "runtime" / "parts" / "_cutter"
-READY_MADE = Path("wend") / "_engine" / "compiler" / "ready_made.py"
+READY_KERNELS = Path("wend") / "_tools" / "ready_kernels.py"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
 # for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
 # No exception passes through this code: it needs no tables for unwinding, a fourteenth of it.
@@ -87,7 +87,7 @@ class BuildModules(build_py):
 class BuildCore(build_ext):
     """build_ext, ending in a message that says what to do where there is no compiler.
 
-    Kernels that most programs share are compiled too: see `_engine/compiler/ready_made.py`.
+    Kernels that most programs share are compiled too: see `_tools/ready_kernels.py`.
     """
 
     def finalize_options(self) -> None:
@@ -100,7 +100,7 @@ class BuildCore(build_ext):
             super().run()
         except (Exception, SystemExit) as error:
             raise SystemExit(PURE_REMEDY.format(reason=_one_line(error))) from error
-        if (Path("src") / READY_MADE).exists():
+        if (Path("src") / READY_KERNELS).exists():
             in_sources = self.inplace or self.editable_mode
             self.make_kernels(Path("src" if in_sources else self.build_lib).resolve())
 
@@ -109,17 +109,16 @@ class BuildCore(build_ext):
 
         root: the folder of the package. Without LLVM nothing is made: users compile as they go.
         """
-        folder = str((root / READY_MADE).with_name("ready"))
-        for level in ("avx2", ""):
-            done = subprocess.run(
-                [sys.executable, "-m", "wend._engine.compiler.ready_made", folder],
-                env={**os.environ, "PYTHONPATH": str(root), "WEND_PURE": "1", "WEND_CPU": level},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            said = (done.stderr or done.stdout).strip().splitlines()[-1:]
-            self.announce(f"ready-made kernels, {level or 'own level'}: {' '.join(said)}", 2)
+        folder = str(root / "wend" / "_engine" / "compiler" / "ready")
+        done = subprocess.run(
+            [sys.executable, "-m", "wend._tools.ready_kernels", folder],
+            env={**os.environ, "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        self.announce(f"ready-made kernels: {' '.join(said)}", 2)
 
 
 def _one_line(error: BaseException) -> str:

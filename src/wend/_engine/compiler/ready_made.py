@@ -1,17 +1,16 @@
 """The kernels that an installation brings along as machine code.
 
-python -m wend._engine.compiler.ready_made FOLDER       make them for this processor's level
-
-`setup.py` runs this at the end of a build; `llvm_ir/ready_objects.py` finds the outcome. LLVM takes
-about a second for each of these modules, which a short program would hardly earn back. A module is
-made for all processors of a level; WEND_CPU names a lower one.
+`texts` has the large ones: LLVM takes about a second for each, which a short program would hardly
+earn back. `_tools/ready_kernels.py` adds those of common programs, and makes them at the end of a
+build; `llvm_ir/ready_objects.py` finds the outcome. A module is made for all processors of a level;
+WEND_CPU names a lower one.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from wend._engine.base import dtypes
@@ -28,7 +27,8 @@ _MASKS = ((None, False), (None, True), (dtypes.bool_, False), (dtypes.float32, F
 
 def texts() -> Iterator[str]:
     """Yield the texts of the modules, for `jit.host()`."""
-    yield matmul.core_text("float32")
+    for dtype in ("float32", "float64"):
+        yield matmul.core_text(dtype)
     for name in ("convolve", "convolve_input", "convolve_weight"):
         yield conv.core_text(name, "float32")
     for (mask, is_causal), drops in itertools.product(_MASKS, (False, True)):
@@ -37,26 +37,40 @@ def texts() -> Iterator[str]:
         yield backward_text(form)
 
 
-def make(folder: Path) -> int:
-    """Write the machine code of all modules into a folder; return how many modules there are.
+class ReadyFolder:
+    """A folder of objects of one level, and the files that are wanted in it."""
 
-    Files of the same level from other texts are removed. For a processor below all levels nothing
-    is made.
+    def __init__(self, path: Path, level: str) -> None:
+        self.path, self.level = path, level
+        self.wanted: set[Path] = set()
+
+    def add(self, text: str) -> bytes:
+        """Return the object of a module for `jit.host()`, made for the level if need be."""
+        triple = jit.host().triple
+        path = self.path / ready_objects.name_of(text, triple, self.level)
+        object_code = ready_objects.read(path)
+        if object_code is None:
+            object_code = jit.machine_code(text, jit.Target(triple, self.level, ""))
+            ready_objects.keep(path, object_code)
+        self.wanted.add(path)
+        return object_code
+
+
+@contextmanager
+def making(path: Path) -> Iterator[ReadyFolder | None]:
+    """Keep the object of each module that is compiled within the `with` block in a folder.
+
+    Files of the same level from other texts are removed at the end. Yields None for a processor
+    below all levels.
     """
     host = jit.host()
     level = ready_objects.level_of(host.names)
     if not level:
-        return 0
-    folder.mkdir(parents=True, exist_ok=True)
-    target = jit.Target(host.triple, level, "")
-    wanted = {folder / ready_objects.name_of(text, host.triple, level): text for text in texts()}
-    for path in set(folder.glob(f"{level}-*")) - set(wanted):
-        path.unlink()
-    for path, text in wanted.items():
-        if not path.exists():
-            ready_objects.keep(path, jit.machine_code(text, target))
-    return len(wanted)
-
-
-if __name__ == "__main__":
-    print(make(Path(sys.argv[1])), "kernels are ready")
+        yield None
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    folder = ReadyFolder(path, level)
+    with jit.made_by(folder.add):
+        yield folder
+    for stale in set(path.glob(f"{level}-*")) - folder.wanted:
+        stale.unlink()

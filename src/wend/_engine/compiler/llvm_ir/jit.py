@@ -159,6 +159,7 @@ _retired: list[Any] = []
 _lock = threading.RLock()
 _libraries: weakref.WeakValueDictionary[str, Library] = weakref.WeakValueDictionary()
 _cache: ObjectCache | None = None
+_maker: Callable[[str], bytes] | None = None
 _links = 0
 
 
@@ -375,6 +376,8 @@ def _key_of(text: str, names: list[str], target: Target) -> str:
 
 
 def _make_object(key: str, text: str, target: Target) -> bytes:
+    if _maker is not None and target == host():
+        return _maker(text)
     object_code = _translate(text, target)
     _object_cache().put(key, object_code)
     counters.compiled += 1
@@ -407,8 +410,26 @@ def description() -> dict[str, str]:
             "llvm": _versions()}  # fmt: skip
 
 
+@contextmanager
+def made_by(maker: Callable[[str], bytes]) -> Iterator[None]:
+    """Take each object for this processor from `maker`, in all threads, and none from disk.
+
+    maker: returns the object of a text; called in one thread at a time
+    """
+    global _maker
+    with _lock:
+        _maker = maker
+    try:
+        yield
+    finally:
+        with _lock:
+            _maker = None
+
+
 def _find_object(key: str, text: str, target: Target) -> bytes | None:
     """Return a module's object if it was brought along, or is kept on disk."""
+    if _maker is not None:
+        return None
     object_code = ready_objects.find(text, target.triple, target.names)
     if object_code is not None:
         counters.ready += 1

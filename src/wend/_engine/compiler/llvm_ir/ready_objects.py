@@ -37,6 +37,11 @@ def level_of(features: Iterable[str]) -> str:
     return next((level for level, needed in _LEVELS.items() if needed <= there), "")
 
 
+def is_above_avx2(features: Iterable[str]) -> bool:
+    """Return whether a processor with these features has a level above that of AVX2."""
+    return level_of(features) not in ("", "x86-64-v3")
+
+
 def has(text: str, triple: str, features: Iterable[str]) -> bool:
     """Return whether there is an object of a module for a processor with these features."""
     return _file_of(text, triple, features) in _names()
@@ -45,12 +50,15 @@ def has(text: str, triple: str, features: Iterable[str]) -> bool:
 def find(text: str, triple: str, features: Iterable[str]) -> bytes | None:
     """Return the object of a module for a processor with these features, or None."""
     name = _file_of(text, triple, features)
-    if name not in _names():
-        return None
+    # A file of the installation may be gone or cut short: the kernel is compiled then.
+    return read(FOLDER / name) if name in _names() else None
+
+
+def read(path: Path) -> bytes | None:
+    """Return the object in a file; None if there is none."""
     try:
-        return zlib.decompress((FOLDER / name).read_bytes())
+        return zlib.decompress(path.read_bytes())
     except (OSError, zlib.error):
-        # A file of the installation is gone or cut short: the kernel is compiled.
         return None
 
 
