@@ -1,5 +1,7 @@
 """Losses as modules against PyTorch's, gradients included."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -181,3 +183,36 @@ def test_ctc_gradients_through_a_softmax_equal_torchs():
         loss.backward()
         grads.append(logits.grad.numpy())
     np.testing.assert_allclose(grads[1], grads[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ctc_losses_of_drawn_lengths_equal_torchs(seed):
+    """Lengths of 0, blanks at either end, labels in rows or all in a row."""
+    import wend
+
+    draw = random.Random(seed)
+    longest, batch, classes, most = (
+        draw.randint(*ends) for ends in [(1, 9), (1, 5), (2, 6), (0, 4)]
+    )
+    steps = [longest] * batch if seed % 3 == 0 else [draw.randint(0, longest) for _ in range(batch)]
+    sizes = [draw.randint(0, most) for _ in range(batch)]
+    blank = draw.choice([0, classes - 1])
+    others = [c for c in range(classes) if c != blank]
+    rows = [[draw.choice(others) for _ in range(most)] for _ in range(batch)]
+    if seed % 2:
+        labels = np.array([c for row, size in zip(rows, sizes, strict=True) for c in row[:size]])
+    else:  # behind a row's own labels there may be anything
+        labels = np.array(
+            [[*r[:n], *[-100] * (most - n)] for r, n in zip(rows, sizes, strict=True)]
+        ).reshape(batch, most)
+    scores = np.random.default_rng(seed).normal(size=(longest, batch, classes))
+    reduction = draw.choice(["mean", "sum", "none"])
+    results = []
+    for t in (torch, wend):
+        x = t.tensor(scores, requires_grad=True)
+        lengths = t.tensor(labels.astype(np.int64)), t.tensor(steps), t.tensor(sizes)
+        loss = t.nn.functional.ctc_loss(x.log_softmax(2), *lengths, blank, reduction, True)
+        loss.sum().backward()
+        results.append((loss.detach().numpy(), x.grad.numpy()))
+    for mine, expected in zip(*reversed(results), strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-12)

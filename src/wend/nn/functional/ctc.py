@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
-from wend._engine.base.dtypes import float32, float64
+from wend._engine.base.dtypes import float32, float64, int64
 from wend._engine.base.errors import DTypeNotImplemented, ValueRefused
-from wend._frontend.toolkit import Tensor, ops, tensor
+from wend._frontend.toolkit import Tensor, arange, full, ops, tensor
 
 __all__ = ["ctc_loss"]
 
@@ -44,19 +45,19 @@ def ctc_loss(
     sizes = _lengths("target_lengths", target_lengths, batch, bound)
     if not 0 <= blank < classes:
         raise ValueRefused(f"ctc_loss: blank must be one of the {classes} labels, and is {blank}")
-    rows = _target_rows(targets, sizes)
-    losses = []
-    for n, (row, count) in enumerate(zip(rows, steps, strict=True)):
-        scores = log_probs[:count, n]
-        # Adds 0, whose gradient turns that of the rest into log_softmax's.
-        mass = ops.exp(ops.clamp(scores, max=80)).sum()
-        losses.append(_negative_log(scores, row, blank) + (mass - mass.detach()))
-    loss = ops.stack(losses)
+    labels = _padded(targets, sizes, blank)
+    ends, counts = tensor(sizes), None if min(steps, default=0) == longest else tensor(steps)
+    loss = _negative_log(log_probs, labels, ends, counts, blank)
+    # Adds 0, whose gradient turns that of the rest into log_softmax's.
+    masses = ops.exp(ops.clamp(log_probs, max=80)).sum(2)
+    if counts is not None:
+        masses = masses * (arange(longest).unsqueeze(1) < counts)
+    mass = masses.sum(0)
+    loss = loss + (mass - mass.detach())
     impossible = 0.0 if zero_infinity else float("inf")
     loss = loss.masked_fill(loss > -_NEVER / 10, impossible)
     if reduction == "mean":
-        divisors = tensor([float(max(size, 1)) for size in sizes], dtype=loss.dtype)
-        return (loss / divisors).mean()
+        return (loss / ops.clamp(ends, min=1)).mean()
     if reduction == "sum":
         return loss.sum()
     return loss.squeeze(0) if single else loss
@@ -79,35 +80,63 @@ def _lengths(name: str, lengths: Any, batch: int, bound: int) -> list[int]:
     return example_lengths
 
 
-def _target_rows(targets: Tensor, sizes: list[int]) -> list[list[int]]:
-    values = targets.tolist()
+def _padded(targets: Tensor, sizes: list[int], blank: int) -> Tensor:
+    """Return the labels as rows of one width, (N, S): behind a row's own labels there are blanks.
+
+    targets: rows of labels with any numbers behind a row's own, or all labels in a row
+    """
+    width = max(sizes, default=0)
     if targets.dim() == 2:
-        return [row[:size] for row, size in zip(values, sizes, strict=True)]
-    rows, start = [], 0
-    for size in sizes:
-        rows.append(values[start : start + size])
-        start += size
-    return rows
+        rows = targets[:, :width]
+    elif width:
+        starts = tensor([0, *accumulate(sizes[:-1])]).unsqueeze(1)
+        # Places behind the last label stand for blanks.
+        rows = targets[ops.clamp(starts + arange(width), max=targets.numel() - 1)]
+    else:
+        rows = targets.new_zeros((len(sizes), 0))
+    inside = arange(width) < tensor(sizes, dtype=int64).unsqueeze(1)
+    return ops.where(inside, rows.to(int64), blank)
 
 
-def _negative_log(log_probs: Tensor, target: list[int], blank: int) -> Tensor:
-    """-log p(target) by the forward recursion over states; log_probs: (T, C)."""
-    states = [blank]
-    for label in target:
-        states += [label, blank]
-    count = len(states)
-    scores = log_probs[:, states]
-    may_jump = [i >= 2 and states[i] != blank and states[i] != states[i - 2] for i in range(count)]
+def _negative_log(
+    log_probs: Tensor, labels: Tensor, ends: Tensor, counts: Tensor | None, blank: int
+) -> Tensor:
+    """Return -log p(labels) of each example, by the forward recursion over states; (N,).
+
+    log_probs: (T, N, C)   labels: (N, S)   ends: how many labels an example has
+    counts: how many of the T steps; None if all
+    A state is a label or a blank before, between or behind labels. A state behind the last of an
+    example leads to none before.
+    """
+    longest, batch, _ = log_probs.shape
+    width = labels.shape[1]
+    blanks = labels.new_full((batch, width), blank)
+    states = ops.cat(
+        [ops.stack([blanks, labels], 2).flatten(1), labels.new_full((batch, 1), blank)], 1
+    )
+    n_states = 2 * width + 1
     dtype = log_probs.dtype
-    jumps = tensor([0.0 if allowed else _NEVER for allowed in may_jump], dtype=dtype)
-    starts = tensor([0.0 if i < 2 else _NEVER for i in range(count)], dtype=dtype)
-    if log_probs.shape[0] == 0:
-        final = starts - (0.0 if count == 1 else -_NEVER)
-        return -final[0]
-    alpha = scores[0] + starts
-    for t in range(1, log_probs.shape[0]):
-        ways = [alpha, ops.pad(alpha, (1, 0), value=_NEVER)[:count]]
-        if count > 2:
-            ways.append(ops.pad(alpha, (2, 0), value=_NEVER)[:count] + jumps)
-        alpha = ops.logsumexp(ops.stack(ways), 0) + scores[t]
-    return -ops.logsumexp(alpha[-2:], 0)
+    never = full((), _NEVER, dtype=dtype)
+    nothing = ops.where(ends == 0, 0.0, -never)  # the loss without a step
+    if longest == 0:
+        return nothing
+    scores = log_probs.gather(2, states.expand(longest, batch, n_states))
+    alpha = ops.where(arange(n_states) < 2, scores[0], never)
+    if width:
+        jump = (states[:, 2:] != blank) & (states[:, 2:] != states[:, :-2])
+    for t in range(1, longest):
+        ways = [alpha]
+        if width:
+            ways.append(ops.pad(alpha, (1, 0), value=_NEVER)[:, :-1])
+            over = ops.where(jump, alpha[:, :-2], never)
+            ways.append(ops.pad(over, (2, 0), value=_NEVER))
+        following = (ops.logsumexp(ops.stack(ways), 0) if width else alpha) + scores[t]
+        alpha = (
+            following if counts is None else ops.where((counts > t).unsqueeze(1), following, alpha)
+        )
+    last = (2 * ends).unsqueeze(1)
+    final = alpha.gather(1, last).squeeze(1)
+    if width:
+        before = alpha.gather(1, ops.clamp(last - 1, min=0)).squeeze(1)
+        final = ops.logsumexp(ops.stack([final, ops.where(ends == 0, never, before)]), 0)
+    return -final if counts is None else ops.where(counts == 0, nothing, -final)
