@@ -11,6 +11,7 @@ from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import AnyInt, broadcast_shapes, hints, numel
 from wend._engine.ops.elementwise.family import is_number
+from wend._engine.ops.indexing.search import places_now
 from wend._engine.ops.numeric import require
 from wend._engine.ops.sugar import spelled, sugar
 
@@ -18,6 +19,11 @@ from wend._engine.ops.sugar import spelled, sugar
 def _count(mask: Tensor) -> int:
     """The number of True elements: waits for the value."""
     return ops.sum(ops.cast(mask, int64)).item()  # type: ignore[no-any-return]
+
+
+def _hit(input: Tensor) -> Tensor:
+    """Whether each element is not zero."""
+    return input if input.dtype is bool_ else ops.ne(input, 0)
 
 
 # --- nonzero and masks ----------------------------------------------------------
@@ -32,9 +38,15 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """
     if as_tuple:
         whole = input if len(input.shape) else ops.unsqueeze(input, 0)
+        now = places_now(_hit(whole))
+        if now is not None:
+            return tuple(now)
         places = nonzero(whole)
         return tuple(ops.select(places, 1, d) for d in range(len(whole.shape)))
-    hit = input if input.dtype is bool_ else ops.ne(input, 0)
+    hit = _hit(input)
+    now = places_now(hit)
+    if now is not None:
+        return ops.stack(now, 1)
     return ops.nonzero_static(hit, size=_count(hit))
 
 
@@ -54,8 +66,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype is not bool_:
         raise DTypeError(f"masked_select: expected BoolTensor for mask, not {mask.dtype}")
     shape = broadcast_shapes("masked_select", tuple(input.shape), tuple(mask.shape))
-    places = nonzero(ops.ravel(ops.expand(mask, shape)))
-    return ops.index_select(ops.ravel(ops.expand(input, shape)), 0, ops.select(places, 1, 0))
+    (places,) = nonzero(ops.ravel(ops.expand(mask, shape)), as_tuple=True)
+    return ops.index_select(ops.ravel(ops.expand(input, shape)), 0, places)
 
 
 # --- unique ---------------------------------------------------------------------

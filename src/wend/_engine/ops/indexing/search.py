@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.base.devices import CPU
 from wend._engine.base.dtypes import bool_, float64, int32, int64
 from wend._engine.base.errors import (
     ArgumentError,
@@ -16,6 +17,7 @@ from wend._engine.base.errors import (
     ShapeError,
     ValueRefused,
 )
+from wend._engine.core import _hot, _types
 from wend._engine.core.kinds import Operand, Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
@@ -180,6 +182,38 @@ def _bisected(row: np.ndarray, values: np.ndarray, side: str) -> np.ndarray:
         high = np.where((low < high) & before, middle, high)
         low = np.where((low < high) & ~before, middle + 1, low)
     return low
+
+
+def mask_now(mask: Any) -> np.ndarray | None:
+    """Return the elements of a mask with dims, or None where values cannot be had now.
+
+    Who asks for the number of True elements has to wait anyway. With the mask itself all positions
+    are there, and the ops behind begin with tensors that hold data. While a function is traced or
+    explored there are no values, and in a fiber lanes wait together.
+    """
+    trace = _hot.current_trace()
+    if type(mask) is not _hot.Tensor or trace.symbolic is not None or trace.fiber is not None:
+        return None
+    value = _hot.refreshed(mask)
+    if not value.type.dims or value.type.device is not CPU:
+        return None
+    elements: np.ndarray = _hot.ensure(value)
+    return elements
+
+
+def places_now(mask: Any) -> list[Any] | None:
+    """Return the positions of the elements that are not zero, a tensor of int64 for each dim.
+
+    Returns None where values cannot be had now.
+    """
+    elements = mask_now(mask)
+    return None if elements is None else [held(column) for column in elements.nonzero()]
+
+
+def held(numbers: np.ndarray) -> Any:
+    """Return a tensor of int64 that holds these numbers."""
+    numbers = np.ascontiguousarray(numbers, np.int64)
+    return _hot.wrap(_hot.held(_types.intern_type(numbers.shape, int64, CPU), numbers))
 
 
 class NonzeroStatic(Primitive):

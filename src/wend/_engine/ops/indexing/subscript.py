@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import DType, bool_, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend._engine.core import _hot
@@ -16,6 +18,7 @@ from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.indexing.keys import Plan, Source, Step, Values, plan_of, read_key
+from wend._engine.ops.indexing.search import held, mask_now, places_now
 from wend._engine.ops.sugar import sugar
 from wend._engine.ops.views.family import Alias
 from wend._engine.ops.views.reshapes import Unsqueeze
@@ -55,7 +58,10 @@ def getitem(x: Tensor, key: object) -> Any:
     except IndexOutOfRange as error:
         raise _located(plan, whole, values, error) from None
     if plan.sources:
-        return ops.index(x, index_tensors(plan.sources, x, values), plan.dims)
+        mask = _only_mask(plan.sources, values)
+        if mask is None:
+            return ops.index(x, index_tensors(plan.sources, x, values), plan.dims)
+        return _where_true(x, mask, plan.sources[0].dim)
     return x
 
 
@@ -149,9 +155,61 @@ def index_tensors(sources: tuple[Source, ...], x: Tensor, values: Values) -> lis
     return result
 
 
+def _only_mask(sources: tuple[Source, ...], values: Values) -> Any:
+    """Return the mask of a key whose only tensor is a mask; None for other keys."""
+    first = sources[0]
+    alone = first.slot >= 0 and first.column >= 0 and {s.slot for s in sources} == {first.slot}
+    return values[first.slot] if alone else None
+
+
+def _where_true(x: Tensor, mask: Tensor, dim: int) -> Any:
+    """The slices of x where a mask over dims dim, dim + 1, ... is True, in row-major order.
+
+    These dims are taken as a single dim: of that, kernels read slices by an index.
+    """
+    check_mask(mask, x, dim)
+    elements = mask_now(mask)
+    if elements is None:
+        columns = mask_columns(mask, x, dim)
+        return ops.index(x, columns, tuple(range(dim, dim + len(columns))))
+    shape = tuple(x.shape)
+    if elements.ndim > 1:
+        x = ops.reshape(x, (*shape[:dim], elements.size, *shape[dim + elements.ndim :]))
+    return ops.index(x, [held(np.flatnonzero(elements))], (dim,))
+
+
+def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
+    """x, with the slices of value, in order, where a mask over dims dim, dim + 1, ... is True.
+
+    Each place of x looks up its slice: so no place is written to out of order. Returns None where
+    values cannot be had now.
+    """
+    elements = mask_now(mask)
+    if elements is None:
+        return None
+    shape, behind = tuple(x.shape), dim + elements.ndim
+    flags = elements.ravel() if elements.dtype == bool else elements.ravel() != 0
+    count = int(np.count_nonzero(flags))
+    region = (*shape[:dim], count, *shape[behind:])
+    try:
+        value = ops.expand(_without_leading_ones(value, len(region)), region)
+    except ShapeError:
+        return None  # the general way words the error
+    if not count:
+        return x
+    ranks = held(np.maximum(np.cumsum(flags) - 1, 0).reshape(elements.shape))
+    flags = mask if mask.dtype is bool_ else ops.cast(mask, bool_)
+    if len(shape) > behind:
+        flags = ops.reshape(flags, (*elements.shape, *(1,) * (len(shape) - behind)))
+    return ops.where(flags, ops.index(value, [ranks], (dim,)), x)
+
+
 def mask_columns(mask: Tensor, x: Tensor, dim: int) -> list[Any]:
     """The positions where a mask over dims dim, dim + 1, ... of x is True, a tensor a dim."""
     check_mask(mask, x, dim)
+    now = places_now(mask)
+    if now is not None:
+        return now
     places = ops.nonzero(mask)
     return [ops.select(places, 1, k) for k in range(len(mask.shape))]
 
@@ -279,6 +337,12 @@ def _put_tensors(sources: tuple[Source, ...], x: Tensor, values: Values, value: 
     slots = {source.slot for source in sources}
     if single and len(slots) == 1 and sources[0].column >= 0 and sources[0].slot >= 0:
         return _fill_mask(x, values[sources[0].slot], sources[0].dim, value)
+    mask = _only_mask(sources, values)
+    if mask is not None and value.dtype is x.dtype:
+        check_mask(mask, x, sources[0].dim)
+        placed: Tensor | None = _put_where_true(x, mask, sources[0].dim, value)
+        if placed is not None:
+            return placed
     indices = index_tensors(sources, x, values)
     dims = tuple(source.dim for source in sources)
     if not isinstance(value, Tensor):
