@@ -16,7 +16,7 @@ from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
-from wend._engine.ops.indexing.index import check_index_dtype, check_range
+from wend._engine.ops.indexing.index import LAST_STAYS, check_index_dtype, check_range
 from wend._engine.ops.numeric import wrapped
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
@@ -239,6 +239,7 @@ class ScatterSrc(IntoElements):
 
     name = "scatter"
     signature = "input, dim: int, index, src"
+    schedule = OpSchedule(unlowered=LAST_STAYS)
 
     def write(self, x: np.ndarray, key: tuple[Any, ...], src: np.ndarray) -> None:
         x[key] = src
@@ -263,7 +264,7 @@ class ScatterValue(_Elementwise1d):
 
     signature = "input, dim: int, index, value: scalar"
     torch = TorchCall(grad_name="ScatterBackward1")
-    schedule = OpSchedule(donates=True)
+    schedule = OpSchedule(donates=True, unlowered=LAST_STAYS)
 
     def infer(self, x: Spec, index: Spec, value: Number) -> Spec:
         self.check_shapes(x.shape, index)
