@@ -33,13 +33,13 @@ HEAD = """# Who computes each op
 
 <!-- Made by `python tests/ops/kernels_page.py`; a test compares the page with the registry. -->
 
-A path that comes back becomes a plan of machine code. This page says, for each op of Wend's registry,
-what the plan has for the op. A kernel computes most ops. Between kernels a plan calls a library, or
-runs the op's rule in NumPy: the *reference*. Each op without a kernel names the reason in the op's
-class, and `wend.debug.explain()` shows the reason beside the step.
+A path that comes back becomes a plan of machine code. This page says what the plan has for each op
+of Wend's registry. A kernel computes most ops. Between kernels a plan calls a library, or runs the
+op's rule in NumPy: the *reference*. The class of an op without a kernel names the reason, and
+`wend.debug.explain()` shows the reason beside the step.
 
-The samples of each op decide, in all kinds of dtypes that the op takes. Names are those of the
-registry: PyTorch's name, or a name for a part of a function of PyTorch's.
+The samples of each op decide, in all kinds of dtypes that the op takes. An op has PyTorch's name,
+or a name for a part of a function of PyTorch's.
 """
 
 
@@ -241,14 +241,16 @@ Ops above that have kernels, and forms of these ops that the reference computes.
 {table("reason", forms(harness.PRIMITIVES, found))}
 ## Composites
 
-A composite is a function over other ops, and each op is computed as above. Kernels alone compute
-these: {", ".join(map(label, plain))}.
-
-The following have steps between kernels, in at least one form.
+A composite is a function over other ops, and each op is computed as above. Some have steps between
+kernels, in at least one form.
 
 | composite | ops of such steps |
 |---|---|
-{rest}"""
+{rest}
+| composites of kernels alone |
+|---|
+| {", ".join(map(label, plain))} |
+"""
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
+from wend._engine.ops.indexing.gather import ScatterSrc, ScatterValue
+from wend._engine.ops.indexing.index import LAST_STAYS
 from wend._engine.ops.indexing.index_dim import Embedding, EmbeddingAdjoint
 from wend._engine.ops.views.scatters import DiagonalScatter, SelectScatter, SliceScatter
 from wend._engine.ops.views.slicing import counted_index, slice_bounds
@@ -56,31 +58,56 @@ def pick(low: Lowering, node: Node) -> bool:
 
 def drop(low: Lowering, node: Node) -> bool:
     """scatteradd of a single element a row: added where the loop comes to the indexed place."""
+    if low.function.dtypes[node.inputs[0]] is dtypes.bool_ or not _single(low, node):
+        return False
+    return _at_places(low, node, add)
+
+
+@lowers(ScatterSrc, ScatterValue)
+def put(low: Lowering, node: Node) -> bool:
+    """scatter of a single element a row: put where the loop comes to the indexed place."""
+    if dtypes.COMPLEX in node.prim.categories or not _single(low, node):
+        return low.refuse(LAST_STAYS)
+    return _may_put(low, node.inputs[0]) and _at_places(low, node, lambda b, x, y: y)
+
+
+def _single(low: Lowering, node: Node) -> bool:
+    """Whether an index names a single place in each row of the operand, and sizes fit."""
     f = low.function
-    base, index, source = node.inputs
-    rank = len(f.shape(base))
-    dim = node.prim.place(rank) if rank else 0
-    count = f.shape(index)
-    if not low.kernel_types(node) or rank == 0 or len(count) < rank or count[dim] != ONE:
+    base, index, *sources = node.inputs
+    space, count = f.shape(base), f.shape(index)
+    rank = len(space)
+    if not low.kernel_types(node) or rank == 0 or len(count) < rank:
         return False
-    if f.shape(source) != f.shape(index) or f.dtypes[base] is dtypes.bool_:
-        return False
+    wanted = list(space)
+    wanted[node.prim.place(rank)] = ONE
+    return all(f.shape(i) == tuple(wanted) for i in (index, *sources))
+
+
+def _at_places(low: Lowering, node: Node, combine: Any) -> bool:
+    """Combine the operand's element at each indexed place with the source's, as a loop.
+
+    The source is the third operand, or a number.
+    """
+    f = low.function
+    base, index, *sources = node.inputs
     space = f.shape(base)
-    if any(n != m for d, (n, m) in enumerate(zip(space, f.shape(index))) if d != dim):
-        return False
+    rank = len(space)
+    dim = node.prim.place(rank)
     follow = tuple(-1 if d == dim else d for d in range(rank))
     every = tuple(range(rank))
-    reads = [Read(base, every), Read(index, follow), Read(source, follow)]
+    reads = [Read(base, every), *(Read(i, follow) for i in (index, *sources))]
     dtype = f.dtypes[base]
     wide = widened(dtype)
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
-        x, y = b.convert(operands[0], wide), b.convert(operands[2], wide)
+        source = operands[2] if sources else code.number(0)
+        x, y = b.convert(operands[0], wide), b.convert(source, wide)
         here = b.eq(code.place(dim), code.checked_place(operands[1], dim))
-        return b.convert(b.select(here, b.add(x, y), x), dtype)
+        return b.convert(b.select(here, combine(b, x, y), x), dtype)
 
-    op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
+    op = Op(MAP, node, node.outputs, reads, space, every, emit, node.args, cheap=True)
     op.placed = True
     f.add(op)
     return True

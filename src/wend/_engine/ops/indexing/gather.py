@@ -223,6 +223,7 @@ def scatter_samples(rng: np.random.Generator, *, repeats: bool) -> Iterator[tupl
     once = np.stack([rng.permutation(4)[:2] for _ in range(3)], axis=1)
     yield x, 0, once, rng.normal(size=(2, 3))
     yield x, -1, np.array([[2, 0], [1, 2], [0, 1]]), rng.normal(size=(3, 3))
+    yield x, 0, np.array([[3, 0, 2]]), rng.normal(size=(1, 3))
     yield x, 0, np.zeros((0, 3), np.int64), rng.normal(size=(2, 3))
     yield rng.normal(size=(3,)), 0, np.array(1), rng.normal(size=())
     yield rng.normal(size=()), 0, np.array(0), rng.normal(size=())

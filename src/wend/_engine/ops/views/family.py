@@ -72,7 +72,7 @@ class Detach(Alias):
         return ops.detach(x)
 
 
-#: Of views as another type: the memory is there, and the NumPy rule takes no time.
+#: Views as another type: the memory is there, and the NumPy rule takes no time.
 SAME_MEMORY = OpSchedule(unlowered="the result is the operand's memory, read as another type")
 
 
