@@ -358,7 +358,7 @@ class Fusion:
             if not parts or not self.join(parts[-1], op, True):
                 parts.append(Region(region.number, "nest"))
                 self.join(parts[-1], op, True)
-        if len(parts) > 1 and region.repeated:
+        if len(parts) != 1 and region.repeated:
             return [region]
         before = region.before
         for part in parts:
@@ -368,7 +368,7 @@ class Fusion:
                 part.number = len(self.regions)
                 self.regions.append(part)
                 before |= 1 << part.number
-        self.regions[region.number] = parts[-1]
+        self.regions[region.number] = parts[-1] if parts else None
         return parts
 
     # -- results ----------------------------------------------------------------------------
