@@ -15,7 +15,7 @@ from training_loops import Loop
 
 INSIDE = (str(Path(wend.__file__).parent), str(Path(__file__).parent / "training_loops.py"))
 #: What no Python code calls: the interpreter drops what is raised there.
-CALLED_BACK = ("CollectionSeldom", "CollectionPaused.__del__")
+CALLED_BACK = ("CollectionSeldom", "CollectionPaused.__del__", "leave_base")
 #: Where a block ends the uncompiled core cannot do without Python code. The compiled one does.
 ENDS = {f"{name}Block.__exit__" for name in ("Mode", "Site", "Whole", "Write")}
 CALLS = {dis.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX")}

@@ -123,3 +123,31 @@ def test_a_value_that_results_of_unlike_sizes_read_is_no_loop_of_all_of_them():
         np.testing.assert_array_equal(mask.numpy(), np.tile(np.arange(7) == 0, (n, 1)))
     assert len(regions) > 1
     assert all(len(r.axes) <= 2 for r in regions)
+
+
+def test_parts_of_a_nest_whose_largest_op_is_dropped_are_nests_of_their_own():
+    """The sums are computed again where they are read, so no loop over both dims is left.
+
+    Two nests that had the same number were written as the same kernel.
+    """
+    rng = np.random.default_rng(0)
+    sizes = [(3, 4), (5, 2), (1, 6)]
+
+    def sums(x, y):
+        shared = torch.exp(y)
+        a = (torch.tanh(x).unsqueeze(1) + shared) * 2
+        b = torch.exp(x).unsqueeze(1) + shared
+        return a[:, None, :, None] + b[None, :, None, :]
+
+    with own_trie(), config.override(compile=True, wait=True, deterministic=False):
+        for turn in range(6):
+            x, y = (rng.normal(size=n) for n in sizes[turn % 3])
+            found = sums(torch.tensor(x), torch.tensor(y)).numpy()
+            a = 2 * (np.tanh(x)[:, None] + np.exp(y))
+            b = np.exp(x)[:, None] + np.exp(y)
+            expected = a[:, None, :, None] + b[None, :, None, :]
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+        plan = last_plans()[-1]
+    regions = plan.compiled.code.regions
+    assert len({region.number for region in regions}) == len(regions)
+    assert max(len(region.axes) for region in regions[:-1]) == 1

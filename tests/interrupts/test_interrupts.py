@@ -13,7 +13,10 @@ import pytest
 import wend as torch
 from interrupting import Check, Course, Cut, Knife
 from training_loops import LOOPS, Mlp, data
+from tries import own_trie
 from wend import nn
+from wend._engine.core import _hot
+from wend._engine.core.provenance import step_site
 
 #: Steps before the one that is cut: none, so that everything is new; and so many that it is known.
 NEW, KNOWN = 0, 5
@@ -320,6 +323,58 @@ def test_a_plan_that_was_cut_while_it_was_made_is_made_again(monkeypatch):
             w.grad = None
         for g in found:
             np.testing.assert_allclose(g, 3 * np.cos(3 * np.linspace(0, 1, 7)), rtol=1e-9)
+
+
+def test_steps_that_were_taken_off_are_in_no_graph():
+    """A step of a segment asks for the graph of what is pending, with the step's own operands.
+
+    The uncompiled core takes those off after a cut, and a later flush found the graph.
+    """
+
+    def cut(place):
+        w, v = (torch.tensor(row, requires_grad=True) for row in ([1.0, 2.0], [3.0, 1.0]))
+        y = (w * v).sum()
+        assert y.item() == 5.0
+        knife = Knife(place)
+        with contextlib.suppress(Cut), knife.drawn():
+            y.backward()
+        assert w.detach().tolist() == [1.0, 2.0], knife.where
+        assert (v.detach() * 3).tolist() == [9.0, 3.0], knife.where
+        return knife.places
+
+    with own_trie():
+        places = cut(0)
+    for place in range(1, places, 37):
+        with own_trie():
+            cut(place)
+
+
+def test_steps_that_were_taken_off_leave_no_line():
+    """The line of a step is noted where it differs from the line of the path's first visit."""
+    x = torch.ones(2, 3)
+
+    def first():
+        return x.t()
+
+    def second():
+        return x.t()
+
+    with own_trie():
+        for _ in range(2):
+            first().tolist()
+        counting = Knife(0)
+        with counting.drawn():
+            second()
+        for place in range(1, counting.places + 1):
+            torch.synchronize()
+            with contextlib.suppress(Cut), Knife(place).drawn():
+                second()
+            trace = _hot.current_trace()
+            n = len(trace.states)
+            y = first()
+            line = str(step_site(trace.states, trace.sites, len(trace.states) - 1))
+            assert len(trace.states) > n and line.endswith(first.__qualname__), (place, line)
+            del y
 
 
 def test_mode_is_as_before():

@@ -96,6 +96,8 @@ def check_use(code: Fused) -> None:
 def check_order(code: Fused) -> None:
     """Check that each region runs after the regions whose results are read there."""
     function = code.function
+    numbers = [region.number for region in code.regions]
+    assert len(set(numbers)) == len(numbers), "two regions have the same number"
     ready = set(function.inputs) | set(function.uniform)
     for region in code.regions:
         inside = {o for op in region.ops for o in op.outputs}
@@ -131,6 +133,9 @@ def check_turns(function: Function, region: Region) -> None:
 def check_nests(code: Ordered) -> None:
     """Check that loops, accesses and phases of the nests fit together."""
     kinds = {out: op.kind for op in code.function.ops for out in op.outputs}
+    for region in code.regions:
+        if region.kind == "nest" and region.ops:
+            assert code.nests[region.number].region is region, f"{region}: the loops of another"
     for nest in code.nests.values():
         axes = set(nest.outer + nest.inner)
         assert nest.inner, f"{nest.region}: no loop for vectors"

@@ -139,7 +139,11 @@ def _cuts_short(error: BaseException) -> bool:
 
 
 def _shorten(trace: Any, n: int, lengths: tuple[int, int, int]) -> None:
-    """Take all steps and rebindings behind these places off a trace."""
+    """Take all steps and rebindings behind these places off a trace, and all notes on these steps.
+
+    The trace goes on in new lists. A graph of the steps may be kept already: under the list of
+    states (see `graph.path_at`), or on a state that another trace comes to.
+    """
     states, args, touched = lengths
     for handle, old, _ in reversed(trace.touched[touched:]):
         value = trace.values[old] if isinstance(old, int) else old
@@ -152,7 +156,11 @@ def _shorten(trace: Any, n: int, lengths: tuple[int, int, int]) -> None:
         value.serial = 0
         if value.trace is trace:
             value.trace = None
-    del trace.values[n:], trace.states[states:], trace.args[args:], trace.touched[touched:]
+    del trace.touched[touched:]
+    trace.states, trace.values = trace.states[:states], trace.values[:n]
+    trace.args = trace.args[:args]
+    if trace.sites is not None:
+        trace.sites = {k: row for k, row in trace.sites.items() if k < states}
 
 
 def _flush(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -113,6 +113,8 @@ class OpSchedule(OpRecord):
     donates: bool = False  # writes into the first operand if nobody else reads that
     overwrites: bool = False  # the runner may be given an operand as `out`
     turns: bool = False  # the runner may be told that the result is read `matmul.transposed`
+    library: str = ""  # whose routine does the work: a call between the kernels of a plan
+    unlowered: str = ""  # why no kernel computes the op: the reference does, between kernels
 
 
 #: The records of an op's class, by attribute.

@@ -14,7 +14,7 @@ import numpy as np
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, INEXACT, Array, require, widen
@@ -36,6 +36,7 @@ class Transform(Primitive, abstract=True):
 
     signature = "input, dims: ints, scale: str = 'none'"
     facts = OpFacts(smooth=True)
+    schedule = OpSchedule(library="pocketfft of SciPy")
     dims: tuple[int, ...]
     scale: str
 

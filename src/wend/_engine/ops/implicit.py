@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._engine.core.types import Spec
@@ -50,6 +50,7 @@ class Slope(Primitive, abstract=True):
     """
 
     facts = OpFacts(supports=FLOATING)
+    schedule = OpSchedule(unlowered="each element sums a series with a number of terms of its own")
     drawn: ClassVar[int]
 
     def infer(self, *operands: Spec) -> Spec:

@@ -12,7 +12,7 @@ from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import SymInt, hints, numel
 from wend._engine.core.types import Spec
@@ -35,10 +35,15 @@ def sorting_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     return np.asarray(x.shape[axis] - 1 - np.flip(mirrored, axis))
 
 
+#: The library of the ops that sort.
+SORT = "sorting by NumPy"
+
+
 class _Selection(Primitive, abstract=True):
     """Elements picked along a dim: (values, indices). The gradient goes to the picked elements."""
 
     facts = OpFacts(supports=REAL)
+    schedule = OpSchedule(library=SORT)
     result = ("values", "indices")
     dim: int
 
@@ -230,6 +235,7 @@ class MedianAll(Primitive):
     signature = "input"
     torch = TorchCall(grad_name="MedianBackward0")
     facts = OpFacts(supports=frozenset({"int", "float"}))
+    schedule = OpSchedule(library=SORT)
     skip_nan = False
 
     def infer(self, x: Spec) -> Spec:
@@ -319,6 +325,7 @@ class LexsortRows(Primitive):
 
     signature = "input"
     facts = OpFacts(supports=REAL)
+    schedule = OpSchedule(library=SORT)
     vjp = NO_GRADIENT
 
     def infer(self, x: Spec) -> Spec:

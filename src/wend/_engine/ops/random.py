@@ -28,7 +28,7 @@ from wend._engine.base.dtypes import (
 )
 from wend._engine.base.errors import ExecutionError, ShapeError
 from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Number, Spec
@@ -178,6 +178,7 @@ class PerElement(Primitive, abstract=True):
 
     signature = "input, seed: scalar, offset: scalar"
     facts = OpFacts(supports=frozenset({"float"}), random=True)
+    schedule = OpSchedule(unlowered="each element takes a number of tries of its own")
     vjp = NO_GRADIENT
     torch = TorchCall(label="")
 
@@ -510,6 +511,7 @@ class MultinomialDraw(Primitive):
 
     signature = "input, count: size, seed: scalar, offset: scalar, *, replacement: bool = False"
     facts = OpFacts(supports=frozenset({"float"}), random=True, fallible=True)
+    schedule = OpSchedule(library="sorting by NumPy")
     vjp = NO_GRADIENT
     replacement: bool
 

@@ -38,7 +38,7 @@ def lower_cat(low: Lowering, node: Node) -> bool:
     """
     inputs = movement.joined(low, node)
     if inputs is None:
-        return False
+        return low.refuse("an operand is an empty vector beside tensors of more dims")
     if len(inputs) > movement.MAX_PARTS or node.outputs[0] in low.joined:
         return lower_join(low, node, inputs)
     return movement.cat(low, node, inputs)
@@ -49,7 +49,7 @@ def lower_join(low: Lowering, node: Node, inputs: list[int]) -> bool:
     f = low.function
     out = node.outputs[0]
     if len(inputs) > MOST_JOINED or any(f.dtypes[i] is not f.dtypes[out] for i in inputs):
-        return False
+        return low.refuse(f"it joins more than {MOST_JOINED} operands, or several dtypes")
     parts = []
     for i in inputs:
         low.materialise(i)

@@ -24,6 +24,7 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor, written_for
 from wend._engine.compiler.llvm_ir.text import Module
 from wend._engine.compiler.llvm_ir.values import SsaValue
+from wend._engine.compiler.lower.lowering import NO_DIMS
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
 from wend._engine.core.primitive import REGISTRY
@@ -37,7 +38,7 @@ def lower_scan(low: Any, node: Node) -> bool:
     f: Function = low.function
     rank = len(f.shape(node.inputs[0]))
     if rank == 0 or not low.kernel_types(node):
-        return False
+        return bool(low.refuse(NO_DIMS))
     inputs = []
     for i in node.inputs:
         low.materialise(i)

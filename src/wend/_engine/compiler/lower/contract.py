@@ -41,13 +41,13 @@ def lower_contract(low: Any, node: Node) -> bool:
     """Add a matrix product of floats, behind copies of operands where copies pay."""
     f: Function = low.function
     if f.dtypes[node.outputs[0]] not in (dtypes.float32, dtypes.float64):
-        return False
+        return bool(low.refuse("matrix products are made for float32 and float64"))
     for i in node.inputs:
         low.materialise(i)
     contraction = _Contraction(low, node)
     way = contraction.best()
     if way is None:
-        return False
+        return bool(low.refuse("no order of its dims makes a matrix product"))
     f.layouts[node.outputs[0]] = way.layout
     inputs = [
         i if order is None else low.shared_copy(i, order)

@@ -11,7 +11,7 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.loops import FOLD, MAP, Fold, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import ONE
-from wend._engine.compiler.lower.lowering import Lowering
+from wend._engine.compiler.lower.lowering import NO_DIMS, Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
@@ -33,7 +33,7 @@ def where_extreme(low: Lowering, node: Node) -> bool:
     x = node.inputs[0]
     rank = len(f.shape(x))
     if rank == 0 or not low.kernel_types(node):
-        return False
+        return low.refuse(NO_DIMS)
     low.materialise(x)
     axes = node.prim.axes(rank)
     space, dtype = f.shape(x), f.dtypes[x]

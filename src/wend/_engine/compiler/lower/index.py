@@ -7,14 +7,17 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.layout import symbolic_call
 from wend._engine.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op, Read
-from wend._engine.compiler.ir.symbolic_extents import ONE, Extents, Poly, product
+from wend._engine.compiler.ir.symbolic_extents import ONE, Extents, Poly, product, sub
 from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
+from wend._engine.ops.indexing.gather import ScatterSrc, ScatterValue
+from wend._engine.ops.indexing.index import LAST_STAYS
 from wend._engine.ops.indexing.index_dim import Embedding, EmbeddingAdjoint
-from wend._engine.ops.views.scatters import SelectScatter, SliceScatter
+from wend._engine.ops.views.scatters import DiagonalScatter, SelectScatter, SliceScatter
 from wend._engine.ops.views.slicing import counted_index, slice_bounds
+from wend._engine.ops.views.strided import diagonal_bounds, diagonal_dims
 
 #: Writes to single slices on a path that become kernels.
 MOST_PUTS = 16
@@ -55,31 +58,56 @@ def pick(low: Lowering, node: Node) -> bool:
 
 def drop(low: Lowering, node: Node) -> bool:
     """scatteradd of a single element a row: added where the loop comes to the indexed place."""
+    if low.function.dtypes[node.inputs[0]] is dtypes.bool_ or not _single(low, node):
+        return False
+    return _at_places(low, node, add)
+
+
+@lowers(ScatterSrc, ScatterValue)
+def put(low: Lowering, node: Node) -> bool:
+    """scatter of a single element a row: put where the loop comes to the indexed place."""
+    if dtypes.COMPLEX in node.prim.categories or not _single(low, node):
+        return low.refuse(LAST_STAYS)
+    return _may_put(low, node.inputs[0]) and _at_places(low, node, lambda b, x, y: y)
+
+
+def _single(low: Lowering, node: Node) -> bool:
+    """Whether an index names a single place in each row of the operand, and sizes fit."""
     f = low.function
-    base, index, source = node.inputs
-    rank = len(f.shape(base))
-    dim = node.prim.place(rank) if rank else 0
-    count = f.shape(index)
-    if not low.kernel_types(node) or rank == 0 or len(count) < rank or count[dim] != ONE:
+    base, index, *sources = node.inputs
+    space, count = f.shape(base), f.shape(index)
+    rank = len(space)
+    if not low.kernel_types(node) or rank == 0 or len(count) < rank:
         return False
-    if f.shape(source) != f.shape(index) or f.dtypes[base] is dtypes.bool_:
-        return False
+    wanted = list(space)
+    wanted[node.prim.place(rank)] = ONE
+    return all(f.shape(i) == tuple(wanted) for i in (index, *sources))
+
+
+def _at_places(low: Lowering, node: Node, combine: Any) -> bool:
+    """Combine the operand's element at each indexed place with the source's, as a loop.
+
+    The source is the third operand, or a number.
+    """
+    f = low.function
+    base, index, *sources = node.inputs
     space = f.shape(base)
-    if any(n != m for d, (n, m) in enumerate(zip(space, f.shape(index))) if d != dim):
-        return False
+    rank = len(space)
+    dim = node.prim.place(rank)
     follow = tuple(-1 if d == dim else d for d in range(rank))
     every = tuple(range(rank))
-    reads = [Read(base, every), Read(index, follow), Read(source, follow)]
+    reads = [Read(base, every), *(Read(i, follow) for i in (index, *sources))]
     dtype = f.dtypes[base]
     wide = widened(dtype)
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
-        x, y = b.convert(operands[0], wide), b.convert(operands[2], wide)
+        source = operands[2] if sources else code.number(0)
+        x, y = b.convert(operands[0], wide), b.convert(source, wide)
         here = b.eq(code.place(dim), code.checked_place(operands[1], dim))
-        return b.convert(b.select(here, b.add(x, y), x), dtype)
+        return b.convert(b.select(here, combine(b, x, y), x), dtype)
 
-    op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
+    op = Op(MAP, node, node.outputs, reads, space, every, emit, node.args, cheap=True)
     op.placed = True
     f.add(op)
     return True
@@ -113,10 +141,10 @@ def add_rows(low: Lowering, node: Node) -> bool:
     f = low.function
     x, index = node.inputs
     dtype = f.dtypes[x]
-    if not low.kernel_types(node) or node.prim.scale_grad_by_freq:
-        return False
-    if dtype not in (dtypes.float32, dtypes.float64):
-        return False
+    if node.prim.scale_grad_by_freq:
+        return low.refuse("the gradient of a row is divided by the number of look-ups")
+    if not low.kernel_types(node) or dtype not in (dtypes.float32, dtypes.float64):
+        return low.refuse("rows are added up for float32 and float64")
     space = f.shape(x)
     rank = len(space)
     reads = [Read(x, tuple(range(rank))), Read(index, tuple(range(rank - 1)))]
@@ -144,7 +172,7 @@ def inject(low: Lowering, node: Node) -> bool:
     dim = node.prim.dim % rank
     first = slice_start(low.extents, node, space, dim)
     if first is None:
-        return False
+        return low.refuse("the slice has a step, or sizes decide where it begins")
     every = tuple(range(rank))
     part = f.shape(source)
     if any(n != m for d, (n, m) in enumerate(zip(part, space)) if d != dim):
@@ -168,12 +196,8 @@ def put_slice(low: Lowering, node: Node) -> bool:
     if not low.kernel_types(node):
         return False
     space = f.shape(x)
-    if x not in f.uniform:  # each write goes through all of the input: the reference need not
-        low.puts += 1
-        if low.puts > MOST_PUTS:
-            return False
-        if f.base(x) in f.inputs:
-            f.small.append(product(space))
+    if not _may_put(low, x):
+        return False
     rank = len(space)
     dim = node.prim.dim % rank
     every = tuple(range(rank))
@@ -200,6 +224,57 @@ def put_slice(low: Lowering, node: Node) -> bool:
     op.placed = True
     f.add(op)
     return True
+
+
+@lowers(DiagonalScatter)
+def put_diagonal(low: Lowering, node: Node) -> bool:
+    """diagonal_scatter: a diagonal of the input replaced."""
+    f = low.function
+    x, source = node.inputs
+    if not low.kernel_types(node) or not _may_put(low, x):
+        return False
+    space, part = f.shape(x), f.shape(source)
+    every = tuple(range(len(space)))
+    dim1, dim2 = diagonal_dims("diagonal_scatter", node.prim.dim1, node.prim.dim2, len(space))
+    rest = tuple(d for d in every if d not in (dim1, dim2))
+
+    def rule(symbols: Any, marks: Any, sizes: list[Any]) -> Any:
+        offset = node.prim.arrange([None, None], sizes)[2]
+        return diagonal_bounds(symbols[dim1], symbols[dim2], offset)[:2], None
+
+    evaluation = symbolic_call(low.extents, node, rule, space, space, node.args)
+    if evaluation is None or part[:-1] != tuple(space[d] for d in rest):
+        return False
+    ((row, column), _), poly = evaluation
+    first, apart = poly(row), low.extents.canonical(sub(poly(column), poly(row)))
+    dtype = f.dtypes[x]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        on = b.eq(code.place(dim2), b.add(code.place(dim1), code.integer(apart)))
+        here = b.bitwise_and(code.inside(1), on)
+        return b.select(here, b.convert(operands[1], dtype), operands[0])
+
+    reads = [Read(x, every), Read(source, (*rest, dim1), ((len(rest), first, part[-1]),))]
+    op = Op(MAP, node, node.outputs, reads, space, every, emit)
+    op.placed = True
+    f.add(op)
+    return True
+
+
+def _may_put(low: Lowering, x: int) -> bool:
+    """Count a write to a part; return whether a kernel may go through all of the operand for it.
+
+    The reference need not go through the operand.
+    """
+    f = low.function
+    if x in f.uniform:
+        return True
+    low.puts += 1
+    low.refusal = f"the path has more than {MOST_PUTS} writes to parts"
+    if low.puts <= MOST_PUTS and f.base(x) in f.inputs:
+        f.small.append(product(f.shape(x)))
+    return low.puts <= MOST_PUTS
 
 
 def slice_start(extents: Extents, node: Node, shape: tuple[Poly, ...], dim: int) -> Poly | None:

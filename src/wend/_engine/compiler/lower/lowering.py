@@ -22,6 +22,10 @@ from wend._engine.compiler.ir.loops import (
 from wend._engine.compiler.ir.symbolic_extents import ONE, Extents, FirstSizes, product
 from wend._engine.core.graph import Node, PathGraph, live_nodes
 
+#: Reasons of several rules.
+NO_DIMS = "the operand has no dims"
+NO_SUMS = "there are no sums of bools"
+
 
 class Lowering:
     """The state of a lowering."""
@@ -38,7 +42,8 @@ class Lowering:
         self.filled: set[int] = set()
         self.codes: dict[Any, Emit | None] = {}  # of elementwise ops, by primitive and program
         self.sources: dict[int, Node] = {}  # the nodes of uniform values
-        self.puts = 0  # writes to single slices
+        self.puts = 0  # writes to parts
+        self.refusal = ""  # why the rule of the present node adds nothing
         self.maxima: dict[int, int] = {}  # maxima along dims that stay -> the operand
         self.differences: dict[int, tuple[int, ...]] = {}  # result -> operands
         self.copies: dict[tuple[int, tuple[int, ...]], int] = {}  # of operands of products
@@ -154,6 +159,11 @@ class Lowering:
             )
             op.outputs, op = (total,), rounded
         f.add(op)
+
+    def refuse(self, reason: str) -> bool:
+        """Note why a rule adds nothing for a node; returns False, as the rule then does."""
+        self.refusal = reason
+        return False
 
     def host(self, node: Node, reason: str) -> None:
         """The reference rule is run."""

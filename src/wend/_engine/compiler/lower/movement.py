@@ -92,7 +92,7 @@ def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
     for i in inputs:
         shape = f.shape(i)
         if any(n != m for d, (n, m) in enumerate(zip(shape, space)) if d != dim):
-            return False
+            return low.refuse("operands are not known to be of the same size beside the joined dim")
         reads.append(Read(i, every, ((dim, first, shape[dim]),)))
         first = add(first, shape[dim])
 
@@ -118,7 +118,7 @@ def roll(low: Lowering, node: Node) -> bool:
     if not dims and rank == 1:
         dims = [0]
     if not dims or len(set(dims)) < len(dims) or 2 ** len(dims) > MAX_PARTS:
-        return False
+        return low.refuse("it rolls all elements as one row, a dim twice, or too many dims")
     choices: list[list[tuple[int, Poly, Poly]]] = []
     for d, expr in zip(dims, node.args, strict=True):
         shift = low.extents.path_expr(expr)

@@ -74,9 +74,10 @@ def _lower(low: Lowering, node: Node) -> None:
             return
     node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
     rule = rule_of(type(prim))
+    low.refusal = ""
     traced = isinstance(prim, Identity) or low.extents.holds_for(node)
     if rule is None:
-        low.host(node, "no rule makes loops of it")
+        low.host(node, _stated(prim) or "no rule makes loops of it")
     elif not traced:
         low.host(node, "it was traced for operands of other ranks")
     elif not rule(low, node):
@@ -89,7 +90,13 @@ def _refusal(low: Lowering, node: Node) -> str:
     foreign = sorted(str(d) for d in dtypes_ if not convertible(d))
     if foreign:
         return f"there is no code for {', '.join(foreign)}"
-    return "its family's rule does not know this form"
+    return low.refusal or _stated(node.prim) or "its family's rule does not know this form"
+
+
+def _stated(prim: Any) -> str:
+    """Return why no kernel computes an op, as the op's class states; "" if a kernel does."""
+    library = prim.schedule.library
+    return f"the work is a call of a library: {library}" if library else prim.schedule.unlowered
 
 
 def _lay_out(low: Lowering, i: int) -> None:

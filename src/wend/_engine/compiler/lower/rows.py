@@ -12,13 +12,18 @@ from wend._engine.base import dtypes
 from wend._engine.compiler.ir.loops import MAP, SCATTER, Fold, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import Poly
 from wend._engine.compiler.lower.index import add, drop, pick
-from wend._engine.compiler.lower.lowering import Lowering
+from wend._engine.compiler.lower.lowering import NO_DIMS, NO_SUMS, Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import Gather, ScatterAdd
-from wend._engine.ops.indexing.index import Index, IndexPut
+from wend._engine.ops.indexing.index import LAST_STAYS, Index, IndexPut
 from wend._engine.ops.indexing.index_dim import IndexAdd, IndexSelect
+from wend._engine.ops.indexing.scatter_reduce import ScatterReduce
+
+SEVERAL = "several tensors index, and kernels look rows up by one"
+WIDE = "the index is not int32 or int64"
+UNLIKE = "operand, index and source are not known to have sizes that fit"
 
 
 def _itself(code: Any, operands: list[Any]) -> Any:
@@ -30,18 +35,18 @@ def select(low: Lowering, node: Node) -> bool:
     """index_select, and index by a single tensor: slices of a dim, in the order of the index."""
     f = low.function
     if len(node.inputs) != 2:
-        return False
+        return low.refuse(SEVERAL)
     x, index = node.inputs
     rank, depth = len(f.shape(x)), len(f.shape(index))
     indexed_dim = _indexed_dim(node, rank)
     if indexed_dim is None or not _is_index(low, index) or not low.kernel_types(node):
-        return False
+        return low.refuse(NO_DIMS if rank == 0 else WIDE)
     low.materialise(x)
     low.materialise(index)
     dim = indexed_dim
     space = f.shape(node.outputs[0])
     if len(space) != rank - 1 + depth:
-        return False
+        return low.refuse(UNLIKE)
     dims = tuple(d if d < dim else -1 if d == dim else d + depth - 1 for d in range(rank))
     reads = [Read(x, dims, row=1, row_dim=dim), Read(index, tuple(range(dim, dim + depth)))]
     op = Op(MAP, node, node.outputs, reads, space, tuple(range(len(space))), _itself)
@@ -72,7 +77,7 @@ def gather(low: Lowering, node: Node) -> bool:
     x, index = node.inputs
     rank = len(f.shape(x))
     if not _alike(low, node, x, index) or not _is_index(low, index):
-        return False
+        return low.refuse(UNLIKE if rank else NO_DIMS)
     low.materialise(x)
     low.materialise(index)
     dim = node.prim.place(rank)
@@ -99,6 +104,13 @@ def _fits(dim: int, whole: tuple[Poly, ...], part: tuple[Poly, ...]) -> bool:
     return all(n == m for d, (n, m) in enumerate(zip(whole, part, strict=True)) if d != dim)
 
 
+@lowers(ScatterReduce)
+def scatter_reduce(low: Lowering, node: Node) -> bool:
+    """scatter_reduce: sums that begin with the operand, which are those of scatter_add."""
+    prim = node.prim
+    return prim.reduce == "sum" and prim.include_self and scatter_add(low, node)
+
+
 @lowers(ScatterAdd)
 def scatter_add(low: Lowering, node: Node) -> bool:
     """scatter_add: of a single element a row by comparison, of more by address."""
@@ -108,9 +120,9 @@ def scatter_add(low: Lowering, node: Node) -> bool:
     base, index, source = node.inputs
     rank = len(f.shape(base))
     if not _alike(low, node, base, index) or not _is_index(low, index):
-        return False
+        return low.refuse(UNLIKE if rank else NO_DIMS)
     if f.shape(source) != f.shape(index):
-        return False
+        return low.refuse(UNLIKE)
     dim = node.prim.place(rank)
     within = not _fits(dim, f.shape(base), f.shape(index))
     every = tuple(range(rank))
@@ -124,24 +136,24 @@ def add_slices(low: Lowering, node: Node) -> bool:
     """index_add, and index_put that accumulates by a tensor: slices added up by the index."""
     f = low.function
     if len(node.inputs) != 3:
-        return False
+        return low.refuse(SEVERAL)
     base, index, source = node.inputs
     put = isinstance(node.prim, IndexPut)
     if put:
         index, source = node.inputs[1], node.inputs[2]
         if not node.prim.accumulate:
-            return False
+            return low.refuse(LAST_STAYS)
     rank, depth = len(f.shape(base)), len(f.shape(index))
     dim = _indexed_dim(node, rank)
     space = f.shape(source)
     if dim is None or len(space) != rank - 1 + depth or not low.kernel_types(node):
-        return False
+        return low.refuse(UNLIKE if rank else NO_DIMS)
     if not _is_index(low, index):
-        return False
+        return low.refuse(WIDE)
     along = f.shape(index)
     wanted = (*f.shape(base)[:dim], *along, *f.shape(base)[dim + 1 :])
     if wanted != space:
-        return False
+        return low.refuse(UNLIKE)
     every = tuple(range(len(space)))
     reads = [Read(source, every), Read(index, tuple(range(dim, dim + depth)))]
     follow = tuple(d if d < dim else -1 if d == dim else d + depth - 1 for d in range(rank))
@@ -157,7 +169,7 @@ def _into(
     out = node.outputs[0]
     dtype = f.dtypes[out]
     if dtype is dtypes.bool_:
-        return False
+        return low.refuse(NO_SUMS)
     for read in reads:
         low.materialise(read.value)
     wide = widened(dtype)

@@ -10,7 +10,7 @@ from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import MAP, Emit, Fold, Layout, Op, Read, View, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ZERO
 from wend._engine.compiler.lower.index import add as add_up
-from wend._engine.compiler.lower.lowering import Lowering, same_element
+from wend._engine.compiler.lower.lowering import NO_SUMS, Lowering, same_element
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.core.types import Spec
@@ -188,7 +188,7 @@ def sum_to(low: Lowering, node: Node) -> bool:
     x, out = node.inputs[0], node.outputs[0]
     dtype = f.dtypes[x]
     if dtype is dtypes.bool_:
-        return False
+        return low.refuse(NO_SUMS)
     rank, kept = len(f.shape(x)), len(f.shape(out))
     dims = tuple(-1 if d in node.prim.axes else d for d in range(rank - kept, rank))
     return low.add_fold(node, x, dims, Fold(add_up, 0, widened(dtype), True))

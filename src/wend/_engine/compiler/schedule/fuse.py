@@ -348,7 +348,8 @@ class Fusion:
         """Return nests with the ops of a nest, each with as many turns as an op of its own has.
 
         The op that had all axes of the nest may have been dropped. A nest stays whole if its parts
-        would read values of each other that none of them stores.
+        would read values of each other that none of them stores. The last nest keeps the number,
+        since regions that need the nest come after all parts.
         """
         if region.kind != "nest" or is_covered(region):
             return [region]
@@ -357,10 +358,18 @@ class Fusion:
             if not parts or not self.join(parts[-1], op, True):
                 parts.append(Region(region.number, "nest"))
                 self.join(parts[-1], op, True)
+        if len(parts) != 1 and region.repeated:
+            return [region]
+        before = region.before
         for part in parts:
-            part.before, part.repeated = region.before, set(region.repeated)
+            part.before, part.repeated = before, set(region.repeated)
             part.outputs = list(region.outputs)
-        return parts if len(parts) == 1 or not region.repeated else [region]
+            if part is not parts[-1]:
+                part.number = len(self.regions)
+                self.regions.append(part)
+                before |= 1 << part.number
+        self.regions[region.number] = parts[-1] if parts else None
+        return parts
 
     # -- results ----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
-from wend._engine.ops.indexing.index import check_index_dtype, check_range
+from wend._engine.ops.indexing.index import LAST_STAYS, check_index_dtype, check_range
 from wend._engine.ops.numeric import wrapped
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
@@ -223,6 +223,7 @@ def scatter_samples(rng: np.random.Generator, *, repeats: bool) -> Iterator[tupl
     once = np.stack([rng.permutation(4)[:2] for _ in range(3)], axis=1)
     yield x, 0, once, rng.normal(size=(2, 3))
     yield x, -1, np.array([[2, 0], [1, 2], [0, 1]]), rng.normal(size=(3, 3))
+    yield x, 0, np.array([[3, 0, 2]]), rng.normal(size=(1, 3))
     yield x, 0, np.zeros((0, 3), np.int64), rng.normal(size=(2, 3))
     yield rng.normal(size=(3,)), 0, np.array(1), rng.normal(size=())
     yield rng.normal(size=()), 0, np.array(0), rng.normal(size=())
@@ -239,6 +240,7 @@ class ScatterSrc(IntoElements):
 
     name = "scatter"
     signature = "input, dim: int, index, src"
+    schedule = OpSchedule(unlowered=LAST_STAYS)
 
     def write(self, x: np.ndarray, key: tuple[Any, ...], src: np.ndarray) -> None:
         x[key] = src
@@ -263,7 +265,7 @@ class ScatterValue(_Elementwise1d):
 
     signature = "input, dim: int, index, value: scalar"
     torch = TorchCall(grad_name="ScatterBackward1")
-    schedule = OpSchedule(donates=True)
+    schedule = OpSchedule(donates=True, unlowered=LAST_STAYS)
 
     def infer(self, x: Spec, index: Spec, value: Number) -> Spec:
         self.check_shapes(x.shape, index)

@@ -24,6 +24,9 @@ from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import sum_to_shape, zeros_of
 from wend._engine.ops.views.strided import arange
 
+#: Why no kernel writes elements by an index: loops may be cut into parts, which run in any order.
+LAST_STAYS = "of two writes to an element the last one stays, and loops have no such order"
+
 
 def check_range(
     op: str,

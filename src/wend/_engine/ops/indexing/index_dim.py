@@ -15,7 +15,7 @@ from wend._engine.core.op_facts import OpBatching, OpFacts, OpSchedule, TorchCal
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
-from wend._engine.ops.indexing.index import check_index_dtype, check_range
+from wend._engine.ops.indexing.index import LAST_STAYS, check_index_dtype, check_range
 from wend._engine.ops.numeric import widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE
@@ -230,6 +230,7 @@ class IndexCopy(_IntoDim):
 
     signature = "input, dim: int, index, source"
     torch = TorchCall(names=("index_copy",), inplace=True)
+    schedule = OpSchedule(unlowered=LAST_STAYS)
 
     def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
         self.check(x, index)

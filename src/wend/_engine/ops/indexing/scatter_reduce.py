@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ValueRefused
 from wend._engine.core.kinds import Tensor
-from wend._engine.core.op_facts import TorchCall
+from wend._engine.core.op_facts import OpSchedule, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.arithmetic import FloorDivide
@@ -34,6 +34,7 @@ class ScatterReduce(IntoElements):
     signature = "input, dim: int, index, src, reduce: str, *, include_self: bool = True"
     reduce: str
     include_self: bool
+    schedule = OpSchedule(unlowered="kernels combine the elements for a place by sums alone")
     torch = TorchCall(names=("scatter_reduce",), inplace=True)
 
     def __init__(self, attrs: dict[str, Any], form: tuple[Any, ...]) -> None:

@@ -19,7 +19,7 @@ from wend._engine.base.errors import (
 )
 from wend._engine.core import _hot, _types
 from wend._engine.core.kinds import Operand, Scalar, Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
@@ -50,6 +50,7 @@ class Searchsorted(Primitive):
     side: Any
     torch = TorchCall(functions=("searchsorted",))
     facts = OpFacts(supports=REAL)
+    schedule = OpSchedule(library="bisection by NumPy")
     vjp = NO_GRADIENT
 
     def infer(self, rows: Spec, values: Spec | Number, sorter: Spec | None) -> Spec:
@@ -225,6 +226,7 @@ class NonzeroStatic(Primitive):
     signature = "input, *, size: size, fill_value: scalar = -1"
     torch = TorchCall(names=("nonzero_static",))
     facts = OpFacts(supports=ANY_DTYPE)
+    schedule = OpSchedule(unlowered="the elements before decide the place of a result")
     vjp = NO_GRADIENT
 
     def infer(self, x: Spec, size: Size, fill_value: Number) -> Spec:
@@ -287,6 +289,7 @@ class Histc(Primitive):
     signature = "input, bins: size = 100, min: scalar = 0, max: scalar = 0"
     torch = TorchCall(names=("histc",))
     facts = OpFacts(supports=frozenset({"float"}), fallible=True)
+    schedule = OpSchedule(library="counting by NumPy")
     vjp = NO_GRADIENT
 
     def infer(self, x: Spec, bins: Size, low: Number, high: Number) -> Spec:

@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import INT, int32, int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, sym_min
 from wend._engine.core.types import Spec
@@ -208,6 +208,9 @@ class PivotsOrder(OfMatrices):
 
     signature = "pivots, rows: size"
     facts = OpFacts(supports=frozenset({"int"}))
+    schedule = OpSchedule(
+        library="", unlowered="each exchange of rows depends on the exchanges before"
+    )
     vjp = NO_GRADIENT
 
     def infer(self, pivots: Spec, rows: Size) -> Spec:

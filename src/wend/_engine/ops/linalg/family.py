@@ -12,7 +12,7 @@ import numpy as np
 from wend._engine.base.dtypes import FLOAT, DType, from_numpy
 from wend._engine.base.errors import DTypeError, LinAlgError, ShapeError
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts
+from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import SymInt, broadcast_shapes, hints
 from wend._engine.core.types import Spec
@@ -97,6 +97,7 @@ class OfMatrices(Primitive, abstract=True):
     """
 
     facts = OpFacts(supports=INEXACT)
+    schedule = OpSchedule(library="LAPACK")
     tails: tuple[int, ...] = (2,)
     broadcasts = False  # leading dims of the operands may differ
 

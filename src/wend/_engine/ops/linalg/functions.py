@@ -9,7 +9,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import float32
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
@@ -211,6 +211,7 @@ class Completed(Primitive):
     signature = "x, info, *, op: str, fault: str"
     name = "linalg_completed"
     facts = OpFacts(supports=INEXACT, fallible=True)
+    schedule = OpSchedule(unlowered="the error names a matrix, which a kernel cannot do")
     op: str
     fault: str
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from wend._engine.core.primitive import NO_GRADIENT
+from wend._engine.ops.builder import Builder, Value
+from wend._engine.ops.elementwise.family import Elementwise
 from wend._engine.ops.numeric import Array
 from wend._engine.ops.special.family import HostFunction
 
@@ -97,8 +101,12 @@ class ScaledModifiedBesselK1(Bessel):
         return k1e(x)
 
 
-class SphericalBesselJ0(Bessel):
+class SphericalBesselJ0(Elementwise):
     """y = sin(input) / input; 1 at 0, 0 at infinity."""
+
+    kind = "float"
+    vjp = NO_GRADIENT
+    domain = (0.1, 4.0)
 
     def reference(self, x: Array) -> Array:
         near = np.abs(x) < 0.01
@@ -107,3 +115,13 @@ class SphericalBesselJ0(Bessel):
         series = 1 - square / 6 * (1 - square / 20)
         values = np.where(near, series, np.sin(safe) / safe)
         return np.where(np.isinf(x), x.dtype.type(0), values)
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        one, size = b.constant(1, x), b.abs(x)
+        near = b.lt(size, b.constant(0.01, x))
+        square = b.mul(x, x)
+        rest = b.sub(one, b.div(square, b.constant(20, x)))
+        series = b.sub(one, b.mul(b.div(square, b.constant(6, x)), rest))
+        safe = b.select(near, one, x)
+        values = b.select(near, series, b.div(b.sin(safe), safe))
+        return b.select(b.eq(size, b.constant(math.inf, x)), b.constant(0, x), values)

@@ -9,7 +9,7 @@ import numpy as np
 
 from wend._engine.base.errors import NotImplementedInWend
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts
+from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample
 from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.family import Elementwise
@@ -22,6 +22,7 @@ class HostFunction(Elementwise, abstract=True):
     kind = "float"
     # no `emit`: loops over elements are not generated
     facts = OpFacts(elementwise=False)
+    schedule = OpSchedule(library="special functions of SciPy")
     emit = None  # type: ignore[assignment]
     onnx = None  # type: ignore[assignment]
 
@@ -34,6 +35,7 @@ class NoDerivative(Primitive):
 
     signature = "g, *, fault: str"
     facts = OpFacts(supports=FLOATING, fallible=True)
+    schedule = OpSchedule(unlowered="the op raises an error unless all elements are 0")
     fault: str
 
     def infer(self, g: Spec) -> Spec:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import int32
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, Array, require, widen
@@ -21,6 +21,7 @@ class Frexp(Primitive):
     torch = TorchCall(names=("frexp",))
     signature = "input"
     facts = OpFacts(supports=FLOATING)
+    schedule = OpSchedule(unlowered="elementwise loops make one result, and this op makes two")
     result = ("mantissa", "exponent")
 
     def infer(self, x: Spec) -> tuple[Spec, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.core.op_facts import OpSchedule
 from wend._engine.core.primitive import NO_GRADIENT
 from wend._engine.ops.numeric import Array
 from wend._engine.ops.special.family import HostFunction
@@ -22,6 +23,9 @@ class OrthogonalPolynomial(HostFunction, abstract=True):
 
     signature = "input: operand, n: operand"
     vjp = NO_GRADIENT
+    schedule = OpSchedule(
+        library="", unlowered="each element has an order, which is the number of terms"
+    )
     domain = ((-0.9, 0.9), (0.0, 5.0))
 
     def first(self, x: Array) -> Array:

@@ -13,7 +13,7 @@ from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
-from wend._engine.ops.views.family import Rescaled, Strides
+from wend._engine.ops.views.family import SAME_MEMORY, Rescaled, Strides
 
 _PARTS = frozenset({"complex"})
 
@@ -79,6 +79,7 @@ class ViewAsReal(Rescaled):
     facts = OpFacts(supports=_PARTS)
     signature = "input"
     torch = TorchCall(functions=("view_as_real",))
+    schedule = SAME_MEMORY
 
     def infer(self, x: Spec) -> Spec:
         if not x.dtype.is_complex:
@@ -115,6 +116,7 @@ class ViewAsComplex(Rescaled):
     """
 
     facts = OpFacts(supports=frozenset({"float"}))
+    schedule = SAME_MEMORY
     signature = "input"
 
     def infer(self, x: Spec) -> Spec:

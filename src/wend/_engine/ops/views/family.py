@@ -14,7 +14,7 @@ from wend._engine.base.dtypes import DType, int8, int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
@@ -72,6 +72,10 @@ class Detach(Alias):
         return ops.detach(x)
 
 
+#: Views as another type: the memory is there, and the NumPy rule takes no time.
+SAME_MEMORY = OpSchedule(unlowered="the result is the operand's memory, read as another type")
+
+
 class Rescaled(Primitive, abstract=True):
     """Base of the views whose elements are of another type than the operand's."""
 
@@ -93,6 +97,7 @@ class Reinterpret(Rescaled):
     """
 
     signature = "input, dtype: dtype"
+    schedule = SAME_MEMORY
     dtype: DType
 
     def infer(self, x: Spec) -> Spec:

@@ -262,6 +262,9 @@ class StridedScatter(PartScatter):
     """
 
     signature = "input, src, size: sizes, stride: sizes, storage_offset: size? = None"
+    schedule = OpSchedule(
+        unlowered="the part is found by strides, which loops over the operand do not follow"
+    )
 
     def part_shape(self, shape: Shape, size: Sizes, stride: Sizes, offset: Size | None) -> Shape:
         check_strided(self.name, shape, size, stride, 0 if offset is None else offset)

@@ -68,8 +68,8 @@ class Diagonal(View):
         dim1, dim2 = self.dims(len(shape))
         row, column, count = diagonal_bounds(shape[dim1], shape[dim2], offset)
         rest = tuple(s for d, s in enumerate(strides) if d not in (dim1, dim2))
-        # PyTorch leaves the offset alone where the diagonal has no elements.
-        start = row * strides[dim1] + column * strides[dim2] if count else 0
+        # PyTorch leaves the offset alone where the diagonal has no elements; nothing is asked here.
+        start = (row * strides[dim1] + column * strides[dim2]) * sym_min(count, 1)
         return (*rest, strides[dim1] + strides[dim2]), start
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

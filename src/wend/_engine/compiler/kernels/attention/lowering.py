@@ -53,7 +53,7 @@ def lower_attention(low: Any, node: Node) -> bool:
     prim: Any = node.prim
     rank = len(f.shape(node.inputs[0]))
     if rank > 4 or any(c == dtypes.COMPLEX for c in prim.categories):
-        return False
+        return bool(low.refuse("attention is made for up to two batch dims"))
     if not low.kernel_types(node):
         return False
     own = f.dtypes[node.inputs[0]]
@@ -61,13 +61,13 @@ def lower_attention(low: Any, node: Node) -> bool:
     for role, i in zip(_roles(prim), node.inputs):
         wanted = accumulator(own) if role in ("total", "delta") else own
         if f.dtypes[i] is not wanted and role != "mask":
-            return False
+            return bool(low.refuse("sums of the forward pass are kept in a wider dtype"))
         low.materialise(i)
         read = Read(i, tuple(range(len(f.shape(i)))))
         if role == "mask":
             scores = (*f.shape(node.inputs[0])[:-1], f.shape(node.inputs[1])[-2])
             if low.read(i, scores) is None:
-                return False
+                return bool(low.refuse("the mask does not broadcast for all sizes"))
         elif role in ("total", "delta") and f.dtypes[i] is not widened(f.dtypes[node.inputs[0]]):
             return False
         reads.append(read)

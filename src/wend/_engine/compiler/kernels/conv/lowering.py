@@ -56,7 +56,7 @@ def lower_convolution(low: Any, node: Node) -> bool:
     out = node.outputs[0]
     rank = len(f.shape(out))
     if f.dtypes[out] not in (dtypes.float32, dtypes.float64) or rank > 4:
-        return False
+        return bool(low.refuse("convolutions are made for one or two dims, of float32 or float64"))
     inputs = list(node.inputs)
     for i in inputs:
         low.materialise(i)
