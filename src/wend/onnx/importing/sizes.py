@@ -19,8 +19,9 @@ from wend._engine.core.symbolic import MOD, SUB, SymInt, expr_of, hint_of, sym_m
 from wend.onnx.importing.registry import OpNode
 
 MOST_KNOWN = 64  # numbers of a tensor that are followed
-#: The types of results that are followed, and of ints the least number that is too large.
-_LIMITS = {wend.int64: 1 << 62, wend.int32: 1 << 31, wend.bool: 0}
+#: The types of results that are followed, and the least number that is too large. Of floats only
+#: ints are followed, as casts for Range make these.
+_LIMITS = {wend.int64: 1 << 62, wend.int32: 1 << 31, wend.bool: 0, wend.float32: 1 << 24}
 
 Rule = Callable[[OpNode, list[Any], list[list[Any]]], "list[Any] | None"]
 
@@ -31,7 +32,7 @@ def remember(tensor: Any, numbers: list[Any]) -> Tensor:
     return tensor
 
 
-def note_stored(tensor: Tensor) -> None:
+def note_stored(tensor: Any) -> None:
     """Note that a tensor comes from the file: its numbers are there before anything runs."""
     if tensor.numel() <= MOST_KNOWN:
         tensor.stored = True
@@ -179,6 +180,8 @@ def follow(node: OpNode, inputs: list[Any], result: object) -> None:
     limit = _LIMITS.get(result.dtype)
     if limit is None or any(value.ndim > 1 for value in inputs):
         return
+    if result.dtype.is_floating_point and node.op_type != "Cast":
+        return
     numbers = [known_of(value) for value in inputs]
     if None in numbers:
         return
@@ -191,5 +194,8 @@ def follow(node: OpNode, inputs: list[Any], result: object) -> None:
         return
     if result.dtype is wend.bool:
         remember(result, [bool(n) for n in result_numbers])
+    elif result.dtype.is_floating_point:
+        if all(type(n) is int and -limit < n < limit for n in result_numbers):
+            remember(result, [float(n) for n in result_numbers])
     elif all(isinstance(n, SymInt) or -limit < n < limit for n in result_numbers):
         remember(result, [whole(n) for n in result_numbers])
