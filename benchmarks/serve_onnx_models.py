@@ -22,8 +22,9 @@ from bench import serve
 torch.set_num_threads(1)
 #: Calls before a call is timed, and seconds that a pass of a side takes, about.
 CALLS, PASS = 30, 0.3
-#: The largest difference of results, as a share of the largest number of a result.
-CLOSE = 5e-3
+#: The largest difference of results, as a share of the largest number of a result, or of FAINT
+#: where all numbers are smaller: onnxruntime itself gives other digits for each level of changes.
+CLOSE, FAINT = 1e-3, 1e-3
 
 
 def drawn(kind: str, sizes: list[int], rng: np.random.Generator, dtype: str) -> Any:
@@ -57,7 +58,7 @@ def reference(file: str) -> Any:
 def difference(results: list[Any], wanted: list[Any]) -> float:
     """The largest difference, as a share of the largest number of each result."""
     shares = [
-        float(np.max(np.abs(a - b), initial=0.0) / max(np.max(np.abs(b), initial=0.0), 1e-9))
+        float(np.max(np.abs(a - b), initial=0.0) / max(np.max(np.abs(b), initial=0.0), FAINT))
         for a, b in zip(results, (np.asarray(x, "float64") for x in wanted), strict=True)
     ]
     return max(shares)

@@ -387,6 +387,23 @@ def test_numbers_of_initializers_are_read_without_a_flush_and_as_of_now():
     assert model(wend.ones(3, 4)).shape == (3, 4, 1)
 
 
+@pytest.mark.parametrize("exponent", [2.0, 0.5, -0.5, 3.0, 1.7])
+def test_powers_of_known_numbers(exponent):
+    nodes = [node("Pow", "x e", "y")]
+    shapes = [info("x", ["n"])], [info("y", ["n"])]
+    data = made(nodes, *shapes, {"e": np.array(exponent, "float32")})
+    x = np.array([0.25, 1.0, 3.0, np.inf], "float32")
+    wanted = np.power(x, np.float32(exponent))
+    for trainable in (False, True):
+        model = wend.onnx.load(data, trainable=trainable)
+        np.testing.assert_allclose(model(x).detach().numpy(), wanted, rtol=2e-6)
+    model(x[:3]).sum().backward()
+    slope = np.sum(wanted[:3] * np.log(x[:3]))
+    np.testing.assert_allclose(model.e.grad.numpy(), slope, rtol=1e-5)
+    session = wend.session(wend.onnx.load(data, trainable=False), wend.from_numpy(x))
+    np.testing.assert_allclose(session(x).numpy(), wanted, rtol=2e-6)
+
+
 def test_reading_a_shape_computes_nothing():
     nodes = [
         node("Tanh", "x", "t"),
