@@ -126,6 +126,7 @@ class GraphRunner:
     """A graph with copies of captured tensors, which several threads may run at once.
 
     state: by id, the values of the captured tensors, and of ops that read these alone
+
     Calls of a graph that writes to captured tensors take turns.
     """
 

@@ -19,8 +19,8 @@ from wend._engine.core.symbolic import MOD, SUB, SymInt, expr_of, hint_of, sym_m
 from wend.onnx.importing.registry import OpNode
 
 MOST_KNOWN = 64  # numbers of a tensor that are followed
-#: The types of results that are followed, and the least number that is too large. Of floats only
-#: ints are followed, as casts for Range make these.
+#: The types of results that are followed, and the least number that is too large. Floats are
+#: followed only where they are ints, as casts for Range make these.
 _LIMITS = {wend.int64: 1 << 62, wend.int32: 1 << 31, wend.bool: 0, wend.float32: 1 << 24}
 
 Rule = Callable[[OpNode, list[Any], list[list[Any]]], "list[Any] | None"]

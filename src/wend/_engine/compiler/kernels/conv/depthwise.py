@@ -1,7 +1,7 @@
 """Convolutions with few filters in a group, such as depthwise ones: no matrix products.
 
-Vectors of neighbouring positions are added up tap by tap, from a padded copy of the image
-(`padded_planes`) if a kernel is not too large for a copy.
+Vectors of neighbouring positions are added up tap by tap. Most kernels meet a padded copy of the
+image (`padded_planes`).
 
     void convolve_direct(args, image, weight, out, at0, at1)        for one image and group
     void weight_direct(args, input, out, weight)                    for one group

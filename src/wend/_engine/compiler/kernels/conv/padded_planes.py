@@ -293,7 +293,7 @@ class Planes(Record):
         with f.loop("0", rows) as row:
             line = f.at(self.sums, self.bytes(f.mul(row, self.line)))
             to = f.at(self.packed, self.bytes(f.mul(row, count)))
-            # What the last vector writes too much, the next row overwrites.
+            # The next row overwrites the lanes that the last vector has too many.
             with f.loop("0", count, str(shape.lanes)) as k:
                 offset = self.bytes(k)
                 x = f.load(shape.vector, f.at(line, offset), shape.size)
