@@ -253,6 +253,21 @@ def large_squares():
         yield Case((1, 18, filters, (34, 15), (3, 3), (1, 1), (1, 1), (1,) * 4, 1))
 
 
+#: Groups of few filters and channels: planes of several tiles, rows in pieces, phases of strides,
+#: rows of taps that no row of the image meets, and kernels for which there is no room.
+FEW_FILTERS = [
+    (1, 6, 6, (41, 70), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 6),
+    (2, 4, 4, (50, 61), (5, 3), (2, 2), (1, 1), (2, 1, 1, 2), 4),
+    (1, 2, 6, (2, 96), (5, 5), (1, 1), (1, 1), (2, 2, 2, 2), 2),
+    (1, 8, 4, (9, 40), (4, 5), (3, 2), (2, 3), (3, 0, 5, 7), 4),
+    (1, 4, 2, (11, 14), (3, 3), (2, 3), (3, 2), (-1, 4, 3, -2), 2),
+    (1, 2, 2, (1, 1500), (1, 7), (1, 1), (1, 4), (0, 9, 0, 3), 2),
+    (1, 2, 2, (3, 1400), (2, 9), (1, 2), (1, 1), (0, 4, 1, 4), 2),
+    (1, 2, 2, (4, 2000), (3, 3), (1, 1), (1, 900), (1, 5, 1, 9), 2),
+    (1, 3, 1, (30, 33), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1),
+]
+
+
 def few_channels():
     """Images that are transformed along their columns where that is done."""
     for n, channels, filters, size, padding in [

@@ -2,7 +2,16 @@
 
 import numpy as np
 import pytest
-from convolutions import GEOMETRIES, Case, few_channels, large_squares, layouts, near, negate
+from convolutions import (
+    FEW_FILTERS,
+    GEOMETRIES,
+    Case,
+    few_channels,
+    large_squares,
+    layouts,
+    near,
+    negate,
+)
 from products import guarded
 
 from wend._engine.compiler.kernels.conv import forward
@@ -22,6 +31,29 @@ def test_geometries(geometry, dtype):
         near(case.convolve_weight(x), case.to_weight(), dtype)
     for g in layouts(case.g):
         near(case.convolve_input(g), case.to_input(), dtype)
+
+
+@pytest.mark.parametrize("geometry", FEW_FILTERS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_groups_of_few_filters(geometry, dtype):
+    case = Case(geometry, dtype)
+    for x in layouts(case.x) if dtype != "bfloat16" else [case.x]:
+        near(case.convolve(x), case.forward(), dtype)
+        near(case.convolve(x, accumulate=1), case.forward() + 7, dtype)
+    near(case.convolve_input(), case.to_input(), dtype)
+
+
+@pytest.mark.parametrize("geometry", FEW_FILTERS, ids=str)
+def test_parts_of_groups_of_few_filters(geometry):
+    case = Case((1, *geometry[1:]))
+    area = case.out[0] * case.out[1]
+    whole = case.convolve()
+    for cut in (1, area // 3 + 5, area - 1):
+        first, rest = case.convolve(last_column=cut), case.convolve(first_column=cut)
+        flat = first.reshape(*first.shape[:2], area)
+        assert (flat[:, :, cut:] == 7).all()
+        flat[:, :, cut:] = rest.reshape(flat.shape)[:, :, cut:]
+        assert np.array_equal(first, whole)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -51,7 +83,10 @@ def test_parts(geometry):
     assert np.array_equal(np.where(first == 7, rest, first), whole)
 
 
-@pytest.mark.parametrize("geometry", [GEOMETRIES[k] for k in (2, 5, 11, -4, -3, -2, -1)], ids=str)
+TAILED = [*(GEOMETRIES[k] for k in (2, 5, 11, -4, -3, -2, -1)), *FEW_FILTERS]
+
+
+@pytest.mark.parametrize("geometry", TAILED, ids=str)
 def test_epilogue(geometry):
     case = Case(geometry)
     library = compile_module(matmul.epilogue("finish", "float32", negate), ["finish"])

@@ -127,6 +127,52 @@ def test_the_state_is_the_sessions_own():
         session.load_state_dict({"total": wend.ones(3)})
 
 
+class Reordered(nn.Module):
+    """Weights in another order, scaled, and a part of these as a view."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(wend.arange(12.0).reshape(4, 3))
+        self.register_buffer("seen", wend.zeros(3))
+
+    def forward(self, x):
+        parts = wend.cat([self.weight[2:], self.weight[:2]]) * 2.0
+        self.seen += x.sum(0)
+        wide = self.weight.sum().expand(50, 3)
+        return x @ parts.t(), parts, wide[0], self.seen * 1.0
+
+
+def test_what_follows_from_the_state_alone_is_computed_once_for_a_state():
+    model = Reordered()
+    session = wend.session(model, wend.ones(5, 3))
+    folding = session._runner.folding
+    names = {item.prim.name for item in folding.items}
+    assert {"cat", "mul", "sum"} <= names
+    assert len(folding.results) == 2
+    assert session._exported.program.n_ops() == folding.graph.n_ops() + len(folding.items)
+    for n in (5, 4):
+        x = wend.randn(n, 3)
+        for a, b in zip(session(x), model(x), strict=True):
+            same(a, b)
+    y = session(wend.ones(2, 3))[1]
+    y.zero_()  # results are the caller's own
+    with wend.no_grad():
+        model.weight.copy_(wend.randn(4, 3))
+    session.load_state_dict(model.state_dict())
+    x = wend.randn(6, 3)
+    for a, b in zip(session(x), model(x), strict=True):
+        same(a, b)
+
+
+def test_folded_values_of_a_saved_session(tmp_path):
+    model = Reordered()
+    session = wend.session(model, wend.ones(5, 3))
+    session.save(tmp_path / "s.wend")
+    with wend.load_session(tmp_path / "s.wend") as again:
+        for a, b in zip(again(wend.ones(4, 3)), model(wend.ones(4, 3)), strict=True):
+            same(a, b)
+
+
 def test_buffers_that_hold_equal_numbers_are_not_mistaken_for_each_other():
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Tanh(), nn.BatchNorm1d(3))
     session = wend.session(model, wend.randn(4, 3))

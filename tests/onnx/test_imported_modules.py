@@ -249,6 +249,19 @@ OLDER = [
     ),
     (11, "Pad", {"mode": "reflect"}, [[0, 2, 0, 1]], np.pad(X, ((0, 0), (2, 1)), "reflect")),
     (18, "Pad", {"mode": "wrap"}, [[1, 1], None, [1]], np.pad(X, ((0, 0), (1, 1)), "wrap")),
+    *[
+        (18, "Pad", {"mode": mode}, [pads], np.pad(X, (pads[::2], pads[1::2]), mode))
+        for mode in ("reflect", "edge", "wrap")
+        for pads in ([0, 3, 0, 0], [2, 0, 1, 3], [7, 9, 0, 11])
+    ],
+    (
+        18,
+        "Pad",
+        {"mode": "reflect"},
+        [[0, -1, 0, 2]],
+        np.pad(X[:, 1:], ((0, 0), (0, 2)), "reflect"),
+    ),
+    (18, "Pad", {"mode": "edge"}, [[-1, 0, 2, 0]], np.pad(X[1:], ((0, 2), (0, 0)), "edge")),
     (7, "Unsqueeze", {"axes": [0, 3]}, [], X[None, :, :, None]),
     (13, "Unsqueeze", {}, [[-1]], X[..., None]),
     (7, "ReduceSum", {"axes": [0], "keepdims": 0}, [], X.sum(0)),
@@ -306,6 +319,9 @@ SIZES = [
     ("Div", {}, [[2, 3]]),
     ("Div", {}, [[-2]]),
     ("Mod", {}, [3]),
+    ("Max", {}, [4]),
+    ("Max", {}, [[5, 0], [1, 9]]),
+    ("Min", {}, [[5, 0]]),
     ("Equal", {}, [[3, 3]]),
     ("Less", {}, [[4, 3]]),
     ("Greater", {}, [4]),
@@ -339,8 +355,53 @@ def test_known_sizes_are_those_of_the_tensor(op, attributes, others):
     found = wend.onnx.load(model.SerializeToString())(wend.zeros(3, 4))
     known = getattr(found, "known", None)
     assert known is None or known == found.reshape(-1).tolist()
-    unknown = found.ndim > 1 or found.dtype is wend.float32 or -2 in np.ravel(others[:1])
+    unknown = found.ndim > 1 or -2 in np.ravel(others[:1])
     assert (known is None) == (unknown or (op == "Slice" and others[-1] == [-1]))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_by_elements_of_a_dim_of_size_1(mode):
+    nodes = [node("Pad", "x pads", "y", mode=mode)]
+    weights = {"pads": np.array([0, 2, 0, 3])}
+    model = wend.onnx.load(made(nodes, [info("x", [2, 1])], [info("y", [2, 6])], weights))
+    x = np.array([[1.0], [2.0]], "float32")
+    np.testing.assert_array_equal(model(x).numpy(), np.repeat(x, 6, 1))
+
+
+def test_numbers_of_initializers_are_read_without_a_flush_and_as_of_now():
+    nodes = [
+        node("Tanh", "x", "t"),
+        node("Shape", "t", "s"),
+        node("Unsqueeze", "zero axes", "place"),
+        node("Gather", "s place", "rows"),
+        node("Concat", "rows rest", "sizes", axis=0),
+        node("Reshape", "t sizes", "y"),
+    ]
+    weights = {"zero": np.array(0), "axes": np.array([0]), "rest": np.array([2, -1])}
+    model = wend.onnx.load(made(nodes, [info("x", ["n", 4])], [info("y", ["n", 2, 2])], weights))
+    y = model(wend.ones(3, 4))
+    assert y.shape == (3, 2, 2)
+    assert y.value.buffer is None, "something was computed"
+    assert wend.session(model, wend.ones(3, 4))(wend.ones(5, 4)).shape == (5, 2, 2)
+    model.load_state_dict({**model.state_dict(), "rest": wend.tensor([4, 1])})
+    assert model(wend.ones(3, 4)).shape == (3, 4, 1)
+
+
+@pytest.mark.parametrize("exponent", [2.0, 0.5, -0.5, 3.0, 1.7])
+def test_powers_of_known_numbers(exponent):
+    nodes = [node("Pow", "x e", "y")]
+    shapes = [info("x", ["n"])], [info("y", ["n"])]
+    data = made(nodes, *shapes, {"e": np.array(exponent, "float32")})
+    x = np.array([0.25, 1.0, 3.0, np.inf], "float32")
+    wanted = np.power(x, np.float32(exponent))
+    for trainable in (False, True):
+        model = wend.onnx.load(data, trainable=trainable)
+        np.testing.assert_allclose(model(x).detach().numpy(), wanted, rtol=2e-6)
+    model(x[:3]).sum().backward()
+    slope = np.sum(wanted[:3] * np.log(x[:3]))
+    np.testing.assert_allclose(model.e.grad.numpy(), slope, rtol=1e-5)
+    session = wend.session(wend.onnx.load(data, trainable=False), wend.from_numpy(x))
+    np.testing.assert_allclose(session(x).numpy(), wanted, rtol=2e-6)
 
 
 def test_reading_a_shape_computes_nothing():

@@ -20,6 +20,7 @@ from wend._engine.core.symbolic import ARG, DIM, Expr, compare, evaluate
 from wend._engine.transforms.exploring import running
 from wend._engine.transforms.exploring.program import Fail, Give, Go, StaticGraph, Stretch
 from wend._frontend.autograd.grad_modes import no_grad
+from wend._frontend.static.folding import Folding
 from wend._frontend.static.straight_parts import PartFunction, StraightPart, parts_of
 
 __all__ = ["GraphRunner", "copied", "fed_value", "is_array"]
@@ -124,28 +125,29 @@ class Way:
 class GraphRunner:
     """A graph with copies of captured tensors, which several threads may run at once.
 
-    state: by id, the values of the captured tensors
+    state: by id, the values of the captured tensors, and of ops that read these alone
+
     Calls of a graph that writes to captured tensors take turns.
     """
 
     def __init__(self, graph: StaticGraph, offer: object = None) -> None:
         """offer: machine code that a file has brought along for this graph"""
         self.graph = graph
-        self.parts = parts_of(graph)
+        captured = {c.id for c in graph.captured}
+        ends = [s.end for _, _, s in graph.stretches()]
+        writes = [target for end in ends if isinstance(end, Give) for target, _ in end.writes]
+        self.folding = Folding(graph, set(writes))
+        self.parts = parts_of(self.folding.graph, self.folding.results)
         for part in self.all_parts():
             part.offer = offer
         self.ways = [
             [Way(graph, s, parts) for s, parts in zip(point.answers, row, strict=True)]
             for point, row in zip(graph.points, self.parts, strict=True)
         ]
-        self.state = {c.id: copied(_hot.refreshed(c.tensor)) for c in graph.captured}
+        self.state = self.folded({c.id: copied(_hot.refreshed(c.tensor)) for c in graph.captured})
         self.lock = threading.RLock()  # held while plans are made
         self.checked: set[Any] = set()  # types of inputs that the guards allow
-        captured = {c.id for c in graph.captured}
-        ends = [s.end for _, _, s in graph.stretches()]
-        self.writes = any(
-            target in captured for end in ends if isinstance(end, Give) for target, _ in end.writes
-        )
+        self.writes = not captured.isdisjoint(writes)
         self.turns = threading.RLock()  # held by calls that write to captured tensors
         self.leaves = (*graph.inputs, *self.state)
 
@@ -195,7 +197,11 @@ class GraphRunner:
         """Put copies of tensors in the places of captured tensors; a call sees all or none."""
         with self.turns:
             new = {i: copied(_hot.refreshed(x)) for i, x in tensors.items()}
-            self.state = {**self.state, **new}
+            self.state = self.folded({**self.state, **new})
+
+    def folded(self, state: dict[int, Value]) -> dict[int, Value]:
+        """The state with the values that follow from the state alone."""
+        return {**state, **self.folding.values(state)}
 
     def run(
         self, values: Sequence[Value], targets: Sequence[Any]

@@ -30,7 +30,7 @@ from wend._engine.transforms.exploring.program import (
     Stretch,
 )
 
-__all__ = ["PartFunction", "StraightPart", "parts_of"]
+__all__ = ["PartFunction", "StraightPart", "asked_of", "dims_in", "parts_of", "uses_of"]
 
 #: The number of sizes, and of patterns, whose plans a part keeps.
 MOST_SIZES, MOST_PATTERNS = 2048, 32
@@ -163,7 +163,7 @@ class StraightPart:
         numbers: dict[int, None] = {}
         results: dict[int, None] = {}
         for item in items:
-            tensors, scalars = _uses(item)
+            tensors, scalars = uses_of(item)
             used.update(dict.fromkeys([i for i in tensors if i not in outputs]))
             numbers.update(dict.fromkeys([i for i in scalars if i not in outputs]))
             outputs.update(_made(item))
@@ -285,22 +285,22 @@ def _drawn(args: Sequence[Expr], hidden: set[int]) -> list[tuple[int, int]]:
     return [(k, i) for k, i in pairs if i in hidden]
 
 
-def _dims_in(expr: Expr) -> set[int]:
+def dims_in(expr: Expr) -> set[int]:
     """Return the ids of the values whose extents an expression reads."""
     if type(expr) is not tuple or expr[0] == ARG:
         return set()
     if expr[0] == DIM:
         return {expr[1]}
-    return {i for part in expr[1:] for i in _dims_in(part)}
+    return {i for part in expr[1:] for i in dims_in(part)}
 
 
 def _all_in(exprs: Iterable[Expr]) -> tuple[set[int], set[int]]:
     """Return the ids of the values whose extents expressions read, and of the numbers."""
     exprs = list(exprs)
-    return {i for e in exprs for i in _dims_in(e)}, {i for e in exprs for i in args_in(e)}
+    return {i for e in exprs for i in dims_in(e)}, {i for e in exprs for i in args_in(e)}
 
 
-def _uses(item: Any) -> tuple[list[int], set[int]]:
+def uses_of(item: Any) -> tuple[list[int], set[int]]:
     """Return the ids of tensors, and of numbers, that an item reads."""
     if isinstance(item, Apply):
         dims, numbers = _all_in(item.args)
@@ -321,7 +321,7 @@ def _made(item: Any) -> tuple[int, ...]:
 # -- the values that are read later ---------------------------------------------------------
 
 
-def _asked(point: Point) -> set[int]:
+def asked_of(point: Point) -> set[int]:
     """Return the ids that a point's question reads."""
     question = point.question
     if question is None:
@@ -349,20 +349,23 @@ def _read_before(items: Iterable[Any], after: set[int]) -> set[int]:
     ids = set(after)
     for item in reversed(list(items)):
         ids.difference_update(_made(item))
-        tensors, numbers = _uses(item)
+        tensors, numbers = uses_of(item)
         ids.update(tensors, numbers)
     return ids
 
 
-def parts_of(graph: StaticGraph) -> list[list[list[StraightPart]]]:
-    """Return the straight parts by point and answer, in order."""
+def parts_of(graph: StaticGraph, folded: Iterable[int] = ()) -> list[list[list[StraightPart]]]:
+    """Return the straight parts by point and answer, in order.
+
+    folded: ids of further tensors whose types are fixed
+    """
     entering: list[set[int]] = [set() for _ in graph.points]
-    captured = {c.id for c in graph.captured}
+    captured = {*(c.id for c in graph.captured), *folded}
     changed = True
     while changed:
         changed = False
         for number, point in enumerate(graph.points):
-            ids = _asked(point)
+            ids = asked_of(point)
             for stretch in point.answers:
                 ids |= _read_before(stretch.items, _read_at_end(stretch, entering, graph))
             if ids != entering[number]:

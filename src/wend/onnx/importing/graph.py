@@ -413,12 +413,10 @@ def is_constant(node: Node) -> bool:
 
 
 def read_constant(value: Any) -> Any:
-    """A constant; the numbers of a short vector of ints or bools are known from here on."""
+    """A constant; the numbers of a short vector are known from here on."""
     if type(value) in _SPECIAL or value.ndim > 1 or value.numel() > MOST_KNOWN:
         return value
-    if value.dtype.is_floating_point or value.dtype.is_complex:
-        return value
-    return remember(value, value.reshape(-1).tolist())
+    return value if value.dtype.is_complex else remember(value, value.reshape(-1).tolist())
 
 
 def leaves_of(nodes: list[Node]) -> set[str]:

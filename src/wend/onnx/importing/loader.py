@@ -13,6 +13,7 @@ from wend._engine.core._hot import Tensor
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter
 from wend.onnx.importing.graph import Context, Graph, Importer
+from wend.onnx.importing.sizes import note_stored
 from wend.onnx.importing.types import Carried, Expected, Text, expected_input, plain
 
 if TYPE_CHECKING:
@@ -144,7 +145,9 @@ class ONNXModule(Module):
         if isinstance(value, Carried) or not weight or not tensor.dtype.is_floating_point:
             owner.register_buffer(name, tensor)
         else:
-            owner.register_parameter(name, Parameter(tensor, requires_grad=trainable))
+            tensor = Parameter(tensor, requires_grad=trainable)
+            owner.register_parameter(name, tensor)
+        note_stored(tensor)
         path = next(path for path, module in self.named_modules() if module is owner)
         element = value.element if isinstance(value, Carried) else None
         self.places[key] = (path, name, element)

@@ -2,6 +2,7 @@
 
 Exporters compute shapes by nodes: Shape, Gather, Concat and so on, and then Reshape. To read such
 a tensor would flush all that is pending. A tensor whose numbers Python knows has them as `known`.
+A small tensor of the file has data, which is read when a node asks.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any
 import wend
 from wend._engine.core import _hot
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.symbolic import MOD, SUB, SymInt, expr_of, hint_of
+from wend._engine.core.symbolic import MOD, SUB, SymInt, expr_of, hint_of, sym_max, sym_min
 from wend.onnx.importing.registry import OpNode
 
 MOST_KNOWN = 64  # numbers of a tensor that are followed
-_LARGEST = 1 << 62
+#: The types of results that are followed, and the least number that is too large. Floats are
+#: followed only where they are ints, as casts for Range make these.
+_LIMITS = {wend.int64: 1 << 62, wend.int32: 1 << 31, wend.bool: 0, wend.float32: 1 << 24}
 
 Rule = Callable[[OpNode, list[Any], list[list[Any]]], "list[Any] | None"]
 
@@ -29,9 +32,19 @@ def remember(tensor: Any, numbers: list[Any]) -> Tensor:
     return tensor
 
 
+def note_stored(tensor: Any) -> None:
+    """Note that a tensor comes from the file: its numbers are there before anything runs."""
+    if tensor.numel() <= MOST_KNOWN:
+        tensor.stored = True
+
+
 def known_of(value: object) -> list[Any] | None:
-    """The numbers of a tensor, if Python knows them."""
-    return getattr(value, "known", None)
+    """The numbers of a tensor, if Python knows them, or if a small tensor of the file has them."""
+    known: list[Any] | None = getattr(value, "known", None)
+    if known is None and getattr(value, "stored", False):
+        array = _hot.ensure(_hot.refreshed(value))  # as of now: `load_state_dict` may have written
+        return array.reshape(-1).tolist() if array.dtype.kind in "biuf" else None
+    return known
 
 
 def is_exploring() -> bool:
@@ -62,6 +75,18 @@ def _pairs(function: Callable[[Any, Any], Any]) -> Rule:
             return None
         a, b = (n * size if len(n) == 1 else n for n in (a, b))
         return [function(x, y) for x, y in zip(a, b)]
+
+    return rule
+
+
+def _extremes(function: Callable[[Any, Any], Any]) -> Rule:
+    pairs = _pairs(function)
+
+    def rule(node: OpNode, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
+        result: list[Any] | None = numbers[0]
+        for more in numbers[1:]:
+            result = None if result is None else pairs(node, inputs, [result, more])
+        return result
 
     return rule
 
@@ -131,6 +156,8 @@ RULES: dict[str, Rule] = {
     "Identity": _same,
     "Less": _pairs(operator.lt),
     "LessOrEqual": _pairs(operator.le),
+    "Max": _extremes(sym_max),
+    "Min": _extremes(sym_min),
     "Mod": _remainders,
     "Mul": _pairs(operator.mul),
     "Neg": lambda node, inputs, numbers: [-n for n in numbers[0]],
@@ -148,12 +175,15 @@ RULES: dict[str, Rule] = {
 
 def follow(node: OpNode, inputs: list[Any], result: object) -> None:
     """Note the numbers of a result that follow from known numbers of the inputs."""
-    numbers = [known_of(value) for value in inputs]
-    if None in numbers or any(value.ndim > 1 for value in inputs):
-        return
     if not isinstance(result, wend.Tensor) or result.ndim > 1:
         return
-    if result.dtype not in (wend.int64, wend.bool):
+    limit = _LIMITS.get(result.dtype)
+    if limit is None or any(value.ndim > 1 for value in inputs):
+        return
+    if result.dtype.is_floating_point and node.op_type != "Cast":
+        return
+    numbers = [known_of(value) for value in inputs]
+    if None in numbers:
         return
     result_numbers = RULES[node.op_type](node, inputs, numbers)  # type: ignore[arg-type]
     if (
@@ -162,6 +192,10 @@ def follow(node: OpNode, inputs: list[Any], result: object) -> None:
         or len(result_numbers) > MOST_KNOWN
     ):
         return
-    result_numbers = [(bool if result.dtype is wend.bool else whole)(n) for n in result_numbers]
-    if all(isinstance(n, SymInt) or -_LARGEST < n < _LARGEST for n in result_numbers):
-        remember(result, result_numbers)
+    if result.dtype is wend.bool:
+        remember(result, [bool(n) for n in result_numbers])
+    elif result.dtype.is_floating_point:
+        if all(type(n) is int and -limit < n < limit for n in result_numbers):
+            remember(result, [float(n) for n in result_numbers])
+    elif all(isinstance(n, SymInt) or -limit < n < limit for n in result_numbers):
+        remember(result, [whole(n) for n in result_numbers])

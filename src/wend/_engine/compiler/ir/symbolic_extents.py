@@ -149,6 +149,10 @@ class Extents:
         floor = self.of((FLOORDIV, (ARG, 0), (ARG, 1)), None, (whole, parts).__getitem__)  # type: ignore[arg-type]
         return self.canonical(floor)
 
+    def minimum(self, a: Poly, b: Poly) -> Poly:
+        """The smaller of two extents."""
+        return self._opaque(symbolic.MIN, self.canonical(a), self.canonical(b))
+
     def of(self, expr: Expr, dim_of: Callable[[int, int], Poly], args: Any) -> Poly:
         """Return the polynomial of an expression.
 

@@ -11,6 +11,7 @@ import wend.nn.functional as F
 from wend._engine.core._hot import Tensor
 from wend.onnx.importing.ops.support import is_float, legacy_operand, number
 from wend.onnx.importing.registry import OpNode, op
+from wend.onnx.importing.sizes import known_of
 
 
 def _unary(name: str, function: Callable[..., Tensor]) -> None:
@@ -99,6 +100,9 @@ def power(node: OpNode, x: Tensor, y: Tensor) -> Tensor:
     y = legacy_operand(node, x, y)
     if not is_float(x) and is_float(y):
         return wend.pow(x.to(y.dtype), y).to(x.dtype)
+    known = None if y.requires_grad else known_of(y)
+    if is_float(x) and known is not None and len(known) == 1 and y.ndim <= x.ndim:
+        return wend.pow(x, known[0])  # squares and roots of numbers have code of their own
     return wend.pow(x, y.to(x.dtype))
 
 

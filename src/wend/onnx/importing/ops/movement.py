@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import wend
 import wend.nn.functional as F
 from wend._engine.core._hot import Tensor
+from wend._engine.core.kinds import Size
 from wend.onnx.importing.ops.support import axes_of, ints, number, pad_argument
 from wend.onnx.importing.registry import OpNode, op
 from wend.onnx.importing.sizes import is_int
@@ -94,11 +95,8 @@ def pad(
         return padded(x, amounts, fill)
     for axis in range(x.ndim):
         before, after = amounts[axis], amounts[axis + x.ndim]
-        if before or after:
-            places = [
-                _source(i, x.shape[axis], mode) for i in range(-before, x.shape[axis] + after)
-            ]
-            x = x.index_select(axis, wend.tensor(places, dtype=wend.int64))
+        if not (is_int(before, 0) and is_int(after, 0)):
+            x = x.index_select(axis, _sources(x.shape[axis], before, after, mode))
     return x
 
 
@@ -109,15 +107,20 @@ def padded(x: Tensor, amounts: Sequence[int], fill: float) -> Tensor:
     return F.pad(x, pad_argument(amounts), value=fill)
 
 
-def _source(place: int, size: int, mode: str) -> int:
-    """The index of the element that a place outside repeats."""
+def _sources(size: Size, before: Size, after: Size, mode: str) -> Tensor:
+    """The indices of the elements that the places along a padded axis repeat."""
+    places = wend.arange(size + before + after) - before
+    last = size - 1
     if mode == "edge":
-        return min(max(place, 0), size - 1)
+        return places.clamp(0, last)
     if mode == "wrap":
-        return place % size
-    period = max(2 * (size - 1), 1)
-    place %= period
-    return min(place, period - place) if size > 1 else 0
+        return places % size
+    if before <= last and after <= last:  # each end mirrors once
+        return last - (last - places.abs()).abs()
+    if size == 1:
+        return wend.zeros_like(places)
+    places = places % (2 * last)
+    return wend.minimum(places, 2 * last - places)
 
 
 @op("Tile")

@@ -7,7 +7,7 @@ from typing import Any
 
 import wend
 from wend._engine.core._hot import Tensor
-from wend.onnx.importing.ops.support import axes_of, in_float32, ints, is_float
+from wend.onnx.importing.ops.support import axes_of, floats, in_float32, ints, is_float
 from wend.onnx.importing.registry import OpNode, op
 from wend.onnx.importing.types import plain
 
@@ -149,9 +149,9 @@ def resize(
     if sizes is not None and plain(sizes).numel():
         wanted, factors = _sized(node, x, axes, ints(sizes))
     else:
-        factors = plain(scales).reshape(-1).tolist()
+        factors = floats(scales)
         wanted = [math.floor(x.shape[axis] * f) for axis, f in zip(axes, factors)]
-    region = [] if roi is None else plain(roi).reshape(-1).tolist()
+    region = [] if roi is None else floats(roi)
     plan = {}
     for i, (axis, out, factor) in enumerate(zip(axes, wanted, factors)):
         bounds = (region[i], region[i + len(axes)]) if region else (0.0, 1.0)
@@ -165,7 +165,7 @@ def resize(
 def upsample(node: OpNode, x: Tensor, scales: Tensor | None = None) -> Tensor:
     """The former Resize: scales are an attribute before opset 9."""
     if scales is not None:
-        factors = scales.reshape(-1).tolist()
+        factors = floats(scales)
     elif node.get("scales") is not None:
         factors = list(node.get("scales"))
     else:

@@ -27,6 +27,12 @@ def ints(value: Tensor | Carried | Ints) -> list[Any]:
     return [int(n) for n in flat.tolist()]
 
 
+def floats(value: Tensor | Carried) -> list[float]:
+    """The elements of a tensor of factors."""
+    known = known_of(value)
+    return plain(value).reshape(-1).tolist() if known is None else known
+
+
 def number(value: Tensor | Carried) -> Any:
     """The element of a tensor with a single element."""
     known = known_of(value)

@@ -1,6 +1,7 @@
 """Convolutions with few filters in a group, such as depthwise ones: no matrix products.
 
-Vectors of neighbouring positions are added up tap by tap.
+Vectors of neighbouring positions are added up tap by tap. Most kernels meet a padded copy of the
+image (`padded_planes`).
 
     void convolve_direct(args, image, weight, out, at0, at1)        for one image and group
     void weight_direct(args, input, out, weight)                    for one group
@@ -10,6 +11,7 @@ The words of `args` are those of `convolve` and `convolve_weight`, see `conv.for
 
 from __future__ import annotations
 
+from wend._engine.compiler.kernels.conv.padded_planes import Planes, steps_to_zero
 from wend._engine.compiler.kernels.conv.patches import ImageSite
 from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
@@ -17,6 +19,7 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
     call_epilogue,
     counted,
+    fused,
     lane_mask,
     masked_add,
     spread,
@@ -76,17 +79,6 @@ def _bytes(f: Routine, a: dict[str, str], names: str, size: int) -> None:
         a[name] = f.mul(a[name], str(size))
 
 
-def _first(f: Routine, away: str, step: str) -> str:
-    """The number of steps from `away` to 0 or beyond; 0 if `away` is not below 0."""
-    missing = f.select(f.is_("slt", away, "0"), f.sub("0", away), "0")
-    return f.div(f.add(missing, f.sub(step, "1")), step)
-
-
-def _fused(f: Routine, shape: TileConfig, x: str, y: str, z: str) -> str:
-    kind = shape.vector
-    return f.let(f"call {kind} @llvm.fmuladd.{shape.suffix}({kind} {x}, {kind} {y}, {kind} {z})")
-
-
 class _TapRow:
     """Loads the elements of an image's row that a tap meets for neighbouring positions."""
 
@@ -133,6 +125,10 @@ def convolve_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
     source = ElementReader(shape, dtype)
     _bytes(f, a, "input_channel input_row input_column weight_filter", source.size)
     _bytes(f, a, "out_channel", shape.size)
+    planes = Planes.of(f, source, a)
+    with f.when(planes.fits()):
+        planes.write()
+        f.leave_when("true")
     window = _TapRow(f, source, a)
     taps = f.mul(f.mul(a["kernel_height"], a["kernel_width"]), str(source.size))
     top, end = f.div(a["first_column"], a["out_width"]), a["last_column"]
@@ -176,8 +172,8 @@ def _sums(
     """Return a vector of sums over channels and taps, with a lane for each position."""
     ih = f.sub(f.mul(oh, a["stride_height"]), a["pad_height"])
     iw = f.sub(f.mul(ow, a["stride_width"]), a["pad_width"])
-    first = _first(f, ih, a["dilation_height"])
-    last = _first(f, f.sub(ih, a["input_height"]), a["dilation_height"])
+    first = steps_to_zero(f, ih, a["dilation_height"])
+    last = steps_to_zero(f, f.sub(ih, a["input_height"]), a["dilation_height"])
     last = f.minimum(last, a["kernel_height"])
     kernel = f.at("%weight", f.mul(row, a["weight_filter"]))
     with f.turns("0", a["channels"]) as channels:
@@ -195,7 +191,7 @@ def _sums(
                 seen = window.load(f.at(line, f.mul(x, a["input_column"])), x, mask)
                 at = f.mul(f.add(tap, columns.index), str(source.size))
                 factor = spread(f, shape, source.one(f, f.at(weights, at)))
-                columns.become(now, _fused(f, shape, seen, factor, now))
+                columns.become(now, fused(f, shape, seen, factor, now))
             rows.become(sums, now)
         channels.become(total, sums)
     return total
@@ -249,8 +245,10 @@ def _dot(
     """Return the gradient of an element of the weight, as a vector whose lanes are to be added."""
     ih = f.sub(f.mul(kh, a["dilation_height"]), a["pad_height"])
     iw = f.sub(f.mul(kw, a["dilation_width"]), a["pad_width"])
-    first = _first(f, ih, a["stride_height"])
-    last = f.minimum(_first(f, f.sub(ih, a["input_height"]), a["stride_height"]), a["out_height"])
+    first = steps_to_zero(f, ih, a["stride_height"])
+    last = f.minimum(
+        steps_to_zero(f, f.sub(ih, a["input_height"]), a["stride_height"]), a["out_height"]
+    )
     with f.turns("0", a["images"]) as images:
         totals = [images.carry(shape.vector, "zeroinitializer") for _ in range(_TURNS)]
         plane = f.add(f.mul(images.index, a["input_image"]), f.mul(channel, a["input_channel"]))
@@ -269,7 +267,7 @@ def _dot(
                 mask = lane_mask(f, shape.lanes, count)
                 seen = window.load(f.at(line, f.mul(x, a["input_column"])), x, mask)
                 g = source.vector(f, f.at(other, f.mul(ow, str(source.size))), mask)
-                for name, x in zip(now, [*now[1:], _fused(f, shape, seen, g, now[0])]):
+                for name, x in zip(now, [*now[1:], fused(f, shape, seen, g, now[0])]):
                     columns.become(name, x)
             for name, x in zip(sums, now):
                 rows.become(name, x)

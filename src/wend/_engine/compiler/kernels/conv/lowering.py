@@ -99,7 +99,8 @@ def convolution(f: Function, op: Op) -> Kernel:
     words["scratch"] = Slot("scratch", scratch, "scratch")
     words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
     channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
-    taps = _Size(mul(sizes["kernel_height"], sizes["kernel_width"]))
+    # Kernels of 3 x 3 alone use this memory: a kernel of many taps must not ask for more.
+    taps = _Size(f.extents.minimum(mul(sizes["kernel_height"], sizes["kernel_width"]), constant(9)))
     sums = _poly(forward.spread_sums(name, channels, filters, taps, dtype.name))
     words["spread"] = Slot("scratch", scale(sums, dtype.itemsize), "spread")
     if name != "convolve_weight":

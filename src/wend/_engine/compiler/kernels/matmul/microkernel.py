@@ -330,6 +330,12 @@ def spread(f: Routine, shape: TileConfig, one: str) -> str:
     )
 
 
+def fused(f: Routine, shape: TileConfig, x: str, y: str, z: str) -> str:
+    """x * y + z, of vectors of accumulators."""
+    kind = shape.vector
+    return f.let(f"call {kind} @llvm.fmuladd.{shape.suffix}({kind} {x}, {kind} {y}, {kind} {z})")
+
+
 def masked_load(f: Routine, shape: TileConfig, pointer: str, mask: str | None) -> str:
     """Load a vector of accumulators, with zero in the lanes that the mask leaves out."""
     if mask is None:
