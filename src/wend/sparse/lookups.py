@@ -41,6 +41,8 @@ class Lookups:
     indices: of each look-up     padding: of each, the row without a gradient; negative for none
     """
 
+    by_groups = False
+
     def __init__(self, table: Value) -> None:
         self.table = _hot.slim(table)
         self.indices: list[Value] = []
