@@ -68,6 +68,7 @@ class Adagrad(OpMethod):
             rate = number(group["lr"]) / (1 + (state["step"] - 1) * float(group["lr_decay"]))
             grad = (-sparse if group["maximize"] else sparse).coalesce()
             values = grad.values()
-            state["sum"].add_(grad.with_values(values * values))
-            root = state["sum"].sparse_mask(grad).values().sqrt() + group["eps"]
+            square = values * values
+            root = (state["sum"].sparse_mask(grad).values() + square).sqrt() + group["eps"]
+            state["sum"].add_(grad.with_values(square))
             p.add_(grad.with_values(values / root), alpha=-rate)

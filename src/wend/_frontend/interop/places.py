@@ -12,6 +12,7 @@ import numpy as np
 
 __all__ = [
     "apart_from",
+    "bag_numbers",
     "block_places",
     "compressed",
     "end_to_end",
@@ -95,6 +96,19 @@ def matches(left: Array, right: Array) -> tuple[Array, Array]:
 def compressed(rows: Array, count: int) -> Array:
     """Where the elements of each row begin, and the end of the last; rows in order."""
     return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int64)
+
+
+def bag_numbers(begins: Array, size: int, bags: int) -> tuple[Array, Array]:
+    """(the bag of each of `size` elements, the number of elements of each bag).
+
+    begins: where each bag begins, and perhaps the end of the last   bags: how many there are
+
+    Elements behind the end belong to bag number `bags`.
+    """
+    ends = np.full(bags + 1, size, np.int64)
+    ends[: min(begins.size, bags + 1)] = begins[: bags + 1]
+    numbers = np.searchsorted(ends, np.arange(size), "right") - 1
+    return integers(numbers), np.diff(ends)
 
 
 def expanded(begins: Array) -> Array:

@@ -119,7 +119,6 @@ def scatter_add(low: Lowering, node: Node) -> bool:
     return _into(low, node, base, reads, f.shape(source), follow, dim, within=within)
 
 
-@lowers(IndexAdd, IndexPut)
 def add_slices(low: Lowering, node: Node) -> bool:
     """index_add, and index_put that accumulates by a tensor: slices added up by the index."""
     f = low.function

@@ -235,6 +235,7 @@ def launch(frame, values, types, args, arena, touched):
             data = array_data(array)
         put(at, data)
         at += 8
+    v = array = None  # else the last leaf would have an owner more: see `donated`
     weigh(frame, values, arena)
     made = []
     for make, shape, dtype, at_once in frame.outs:
