@@ -1113,7 +1113,9 @@ def _apart(net: Any, table: Callable[[Any], Any], rest: Callable[[Any], Any]) ->
     return [table([net.table.weight]), rest(others)]
 
 
-def _read_one_by_one(optimizers: Callable[[Any], list[Any]], batches: int = 1, **settings: Any) -> Step:
+def _read_one_by_one(
+    optimizers: Callable[[Any], list[Any]], batches: int = 1, **settings: Any
+) -> Step:
     """Training on sentences of different lengths, a look-up a word."""
     net = Reader(**settings)
     steppers = optimizers(net)
@@ -1135,6 +1137,10 @@ def _read_one_by_one(optimizers: Callable[[Any], list[Any]], batches: int = 1, *
 
 def _sgd(parameters: Any) -> Any:
     return torch.optim.SGD(parameters, lr=0.01)
+
+
+def _momentum(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
 
 
 def _adam(parameters: Any) -> Any:
@@ -1167,7 +1173,9 @@ def words_of_four_batches() -> Step:
 
 @whole
 def words_with_momentum() -> Step:
-    return _read_one_by_one(lambda net: _apart(net, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), _adam))
+    return _read_one_by_one(
+        lambda net: _apart(net, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), _adam)
+    )
 
 
 @whole

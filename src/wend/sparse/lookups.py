@@ -20,11 +20,12 @@ from wend._engine.core.primitive import ops
 from wend._engine.runtime.batching.deferred_backward import LazyPath
 from wend._engine.runtime.batching.split_flush import leaf_record
 from wend._engine.transforms.grad import with_grad
+from wend._engine.transforms.hooks import MADE_OF_PARTS
 from wend._frontend.creation import held
 from wend._frontend.interop import places as arrays
 from wend._frontend.interop.exchange import array_of
 from wend.sparse.layouts import Coordinates
-from wend.sparse.tensor import wrap
+from wend.sparse.tensor import SparseTensor, wrap
 
 #: Most traces, and most shapes of `nothing`, that are kept.
 MOST_OPEN, MOST_SHAPES = 1024, 64
@@ -101,6 +102,8 @@ class Lookups:
 
         create: whether the gradients have gradients
         """
+        if not MADE_OF_PARTS:
+            MADE_OF_PARTS.append(SparseTensor)
         count, width = self.table.type.dims
         order = sorted(seeds, reverse=True)
         grads = [seeds[k] for k in order]

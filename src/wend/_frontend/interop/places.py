@@ -38,6 +38,8 @@ def integers(data: object) -> Array:
 
 def keys(places: Array, size: tuple[int, ...]) -> Array:
     """A number for each place, in row-major order."""
+    if len(size) == 1:
+        return np.asarray(places[0])
     numbers = np.zeros(places.shape[1], np.int64)
     for row, extent in zip(places, size, strict=True):
         numbers = numbers * extent + row
@@ -46,6 +48,8 @@ def keys(places: Array, size: tuple[int, ...]) -> Array:
 
 def unkeyed(numbers: Array, size: tuple[int, ...]) -> Array:
     """The places that `keys` gives these numbers."""
+    if len(size) == 1:
+        return integers(numbers)[None]
     rows = []
     for extent in reversed(size):
         numbers, row = np.divmod(numbers, max(extent, 1))
@@ -62,9 +66,13 @@ def merged(places: Array, size: tuple[int, ...]) -> tuple[Array, Array | None, b
     numbers = keys(places, size)
     if bool((numbers[1:] > numbers[:-1]).all()):
         return places, None, False
-    unique, inverse = np.unique(numbers, return_inverse=True)
-    repeated = unique.size < numbers.size
-    return unkeyed(unique, size), inverse.reshape(-1), repeated
+    order = np.argsort(numbers, kind="stable")  # `np.unique` takes twice as long for a few places
+    ordered = numbers[order]
+    first = np.ones(numbers.size, bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    unique, inverse = ordered[first], np.empty(numbers.size, np.int64)
+    inverse[order] = np.cumsum(first) - 1
+    return unkeyed(unique, size), inverse, unique.size < numbers.size
 
 
 def one_of_each(inverse: Array, count: int) -> Array:

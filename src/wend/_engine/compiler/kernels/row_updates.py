@@ -2,10 +2,10 @@
 
     void rows(ptr args)     adds, or copies, row k of the source to row index[k] of the result
 
-`args` holds the addresses of the result, the leaf, the index and the source, the number of indexed
-rows, the bytes of a row, and the bytes of the leaf. The result lies in the memory of the leaf if
-nobody else has the leaf: then the other rows are not touched. Otherwise the leaf is copied first.
-The index is checked by a step before: this step cannot fail.
+`args` holds the addresses of the result, the leaf, the index and the source. The number of indexed
+rows, the bytes of a row, and the bytes of the leaf follow. The result lies in the memory of the
+leaf if nobody else has the leaf: then the rest of the rows stays untouched. Otherwise the leaf is
+copied first. A step before checks the index, as this step must not fail.
 """
 
 from __future__ import annotations
@@ -135,16 +135,16 @@ def _text(dtype: DType, add: bool) -> str:
     lanes = target.vector_bytes // max(4, dtype.itemsize)
     with f.loop("0", count, "1") as k:
         place = f.load("i64", f.at(index, f.mul(k, "8")), 8)
-        to, given = f.at(out, f.mul(place, row)), f.at(source, f.mul(k, row))
+        to, origin = f.at(out, f.mul(place, row)), f.at(source, f.mul(k, row))
         if not add:
-            f.line(copy.format(to, given, row))
+            f.line(copy.format(to, origin, row))
         else:
             width = f.div(row, str(dtype.itemsize))
             with f.loop("0", width, str(lanes)) as i:
                 mask = lane_mask(f, lanes, f.sub(width, i))
                 b = VectorBuilder(f, module, lanes, target, None, mask)
                 offset = f.mul(i, str(dtype.itemsize))
-                x, y = f.at(to, offset), f.at(given, offset)
+                x, y = f.at(to, offset), f.at(origin, offset)
                 b.store(b.add(b.load(x, dtype), b.load(y, dtype)), x)
     declared = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
     return f.text() + "\n" + declared + module.render()

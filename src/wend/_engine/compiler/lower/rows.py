@@ -18,7 +18,7 @@ from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import Gather, ScatterAdd
 from wend._engine.ops.indexing.index import Index, IndexPut
-from wend._engine.ops.indexing.index_dim import IndexAdd, IndexSelect
+from wend._engine.ops.indexing.index_dim import IndexSelect
 
 
 def _itself(code: Any, operands: list[Any]) -> Any:
