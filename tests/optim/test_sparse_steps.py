@@ -127,6 +127,33 @@ def test_tied_tables_have_dense_gradients(singly):
     compare("SGD", singly, tied=True, passes=2)
 
 
+@needs_torch
+@pytest.mark.parametrize("order", ["dense first", "sparse first", "in turns"])
+def test_dense_and_sparse_gradients_of_several_flushes(order):
+    """Values that are read between make segments of their own: the pass comes to each in turn."""
+    results = []
+    for t in (wend, torch):
+        rng = np.random.default_rng(2)
+        weight = t.nn.Parameter(t.tensor(rng.normal(size=(WORDS, WIDTH))))
+        optimizer = t.optim.SGD([weight], lr=0.05)
+        for _ in range(6):
+            optimizer.zero_grad()
+            h = t.tensor(rng.normal(size=(2, WIDTH)))
+            kinds = {"dense first": "dds", "sparse first": "ssd", "in turns": "dsdsd"}[order]
+            for kind in kinds:
+                if kind == "d":
+                    h = t.tanh(h @ weight.T) @ weight * 0.1
+                else:
+                    words = t.tensor(rng.integers(0, WORDS, 2))
+                    h = h + t.nn.functional.embedding(words, weight, sparse=True)
+                h.sum().item()
+            h.square().sum().backward()
+            assert not weight.grad.is_sparse
+            optimizer.step()
+        results.append(weight.detach().numpy())
+    np.testing.assert_allclose(*results, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])
 @pytest.mark.parametrize("computed", [False, True])
 def test_steps_leave_other_rows_where_they_are(name, computed):
