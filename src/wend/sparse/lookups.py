@@ -50,11 +50,11 @@ class Lookups:
         self.padding: list[int] = []
         self.types = [table.type]
 
-    def enter(self, segment: Segment, rows: Tensor, indices: Tensor, padding_idx: int) -> Tensor:
-        """Note a look-up of these rows; return the `nothing` that its gradient comes to."""
-        value = _hot.value_of(indices)
-        if value.extra is not None and value.buffer is not None:  # others may write to this memory
-            value = _hot.held(value.type, value.buffer.copy())
+    def enter(self, segment: Segment, rows: Tensor, value: Value, padding_idx: int) -> Tensor:
+        """Note a look-up of these rows; return the `nothing` that its gradient comes to.
+
+        value: the indices
+        """
         type_ = _hot.value_of(rows).type
         self.indices.append(value)
         self.padding.append(padding_idx)
@@ -138,13 +138,16 @@ def lookup(weight: Tensor, indices: Tensor, padding_idx: int) -> Tensor:
     segment = _open.get(key)
     if segment is None or segment.structure.is_made:  # nodes that were read stay as they are
         segment = _begin(key, table, trace.fiber is None)
+    value = _hot.value_of(indices)
+    if value.extra is not None and value.buffer is not None:  # others may write to this memory
+        value = _hot.held(value.type, value.buffer.copy())
     mode = trace.mode
     trace.mode = off_mode(mode)
     try:
-        rows = ops.embedding(weight, indices)
+        rows = ops.embedding(weight, _hot.wrap(value))  # nobody else writes to this handle
     finally:
         trace.mode = mode
-    return rows + segment.structure.later.enter(segment, rows, indices, padding_idx)
+    return rows + segment.structure.later.enter(segment, rows, value, padding_idx)
 
 
 def _begin(key: tuple[int, int], table: Value, alone: bool) -> Segment:

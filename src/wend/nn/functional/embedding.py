@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from wend._engine.base.errors import GraphError
@@ -67,11 +69,18 @@ def embedding(
             raise GraphError(
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
             )
-        lookup = importlib.import_module("wend.sparse.lookups").lookup
-        return lookup(weight, input, -1 if padding_idx is None else padding_idx)  # type: ignore[no-any-return]
+        return _sparse_lookup()(weight, input, -1 if padding_idx is None else padding_idx)
     if padding_idx is None and not scale_grad_by_freq:
         return _embedding(weight, input)
     return _embedding(weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq)
+
+
+@cache
+def _sparse_lookup() -> Callable[[Tensor, Tensor, int], Tensor]:
+    """`wend.sparse.lookups.lookup`, imported at the first need."""
+    lookup: Callable[[Tensor, Tensor, int], Tensor]
+    lookup = importlib.import_module("wend.sparse.lookups").lookup
+    return lookup
 
 
 def _gets_gradient(weight: Tensor) -> bool:
