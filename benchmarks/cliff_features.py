@@ -1074,3 +1074,168 @@ def policy_gradient() -> Step:
         return total + 0.0 * h.sum()
 
     return _trained(Net(), loss)
+
+
+# -- look-ups with sparse gradients ----------------------------------------------------------------
+
+
+class Reader(nn.Module):
+    """A net that looks up the words of a sentence one by one; words: numbers (n,)."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self.table, self.net = nn.Embedding(VOCABULARY, WIDTH, sparse=True, **settings), Net()
+
+    def forward(self, words: Any) -> Any:
+        """Scores of classes (1, CLASSES)."""
+        h = torch.zeros(1, WIDTH)
+        for k in range(len(words)):
+            h = self.net.cell(self.table(words[k : k + 1]), h)
+        return self.net.head(h)
+
+
+class Bags(nn.Module):
+    """Sums or means of the rows of each sentence's words, before a linear layer."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self.table = nn.EmbeddingBag(VOCABULARY, WIDTH, **settings)
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, words: Any, starts: Any) -> Any:
+        """Scores of classes (sentences, CLASSES); starts: where each sentence begins."""
+        return self.head(torch.tanh(self.table(words, starts)))
+
+
+def _apart(net: Any, table: Callable[[Any], Any], rest: Callable[[Any], Any]) -> list[Any]:
+    """An optimizer of the net's table, and one of the other parameters."""
+    others = [p for p in net.parameters() if p is not net.table.weight]
+    return [table([net.table.weight]), rest(others)]
+
+
+def _read_one_by_one(
+    optimizers: Callable[[Any], list[Any]], batches: int = 1, **settings: Any
+) -> Step:
+    """Training on sentences of different lengths, a look-up a word."""
+    net = Reader(**settings)
+    steppers = optimizers(net)
+
+    def step() -> float:
+        for optimizer in steppers:
+            optimizer.zero_grad()
+        for _ in range(batches):
+            texts = [torch.randint(0, VOCABULARY, (DRAW.randint(5, 12),)) for _ in range(BATCH)]
+            scores = torch.cat([net(words) for words in texts])
+            loss = F.cross_entropy(scores, torch.randint(0, CLASSES, (BATCH,)))
+            loss.backward()
+        for optimizer in steppers:
+            optimizer.step()
+        return float(loss.item())
+
+    return step
+
+
+def _sgd(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.01)
+
+
+def _momentum(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
+
+
+def _adam(parameters: Any) -> Any:
+    return torch.optim.Adam(parameters, lr=1e-3)
+
+
+def _sparse_adam(parameters: Any) -> Any:
+    return torch.optim.SparseAdam(parameters, lr=1e-3)
+
+
+@whole
+def words_one_by_one() -> Step:
+    return _read_one_by_one(lambda net: [_sgd(net.parameters())])
+
+
+@whole
+def words_by_sparse_adam() -> Step:
+    return _read_one_by_one(lambda net: _apart(net, _sparse_adam, _adam))
+
+
+@whole
+def words_by_adagrad() -> Step:
+    return _read_one_by_one(lambda net: [torch.optim.Adagrad(net.parameters(), lr=0.01)])
+
+
+@whole
+def words_of_four_batches() -> Step:
+    return _read_one_by_one(lambda net: _apart(net, _sparse_adam, _adam), batches=4)
+
+
+@whole
+def words_with_momentum() -> Step:
+    return _read_one_by_one(
+        lambda net: _apart(net, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), _adam)
+    )
+
+
+@whole
+def words_with_padding() -> Step:
+    return _read_one_by_one(lambda net: _apart(net, _sparse_adam, _adam), padding_idx=0)
+
+
+@whole
+def words_of_limited_norm() -> Step:
+    return _read_one_by_one(lambda net: _apart(net, _sparse_adam, _adam), max_norm=1.0)
+
+
+def _bags(optimizers: Callable[[Any], list[Any]], **settings: Any) -> Step:
+    """Training on sentences of different lengths, as bags of words."""
+    net = Bags(**settings)
+    steppers = optimizers(net)
+
+    def step() -> float:
+        for optimizer in steppers:
+            optimizer.zero_grad()
+        lengths = [DRAW.randint(5, 12) for _ in range(BATCH)]
+        starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
+        words = torch.randint(0, VOCABULARY, (sum(lengths),))
+        loss = F.cross_entropy(net(words, starts), torch.randint(0, CLASSES, (BATCH,)))
+        loss.backward()
+        for optimizer in steppers:
+            optimizer.step()
+        return float(loss.item())
+
+    return step
+
+
+@whole
+def bags_of_words() -> Step:
+    return _bags(lambda net: [_adam(net.parameters())], mode="mean")
+
+
+@whole
+def sparse_bags() -> Step:
+    return _bags(lambda net: [_sgd(net.parameters())], mode="sum", sparse=True)
+
+
+@whole
+def sparse_bags_by_adam() -> Step:
+    return _bags(lambda net: _apart(net, _sparse_adam, _adam), mode="mean", sparse=True)
+
+
+@whole
+def sparse_table_by_adam() -> Step:
+    net = Lookup(sparse=True)
+    steppers = _apart(net, _sparse_adam, _adam)
+
+    def step() -> float:
+        for optimizer in steppers:
+            optimizer.zero_grad()
+        words = torch.randint(0, VOCABULARY, (DRAW.randint(5, 12), BATCH))
+        loss = F.cross_entropy(net(words), torch.randint(0, CLASSES, (BATCH,)))
+        loss.backward()
+        for optimizer in steppers:
+            optimizer.step()
+        return float(loss.item())
+
+    return step

@@ -22,7 +22,7 @@ class SparseTagger(Tagger):
         return self.output(torch.cat([torch.cat(left), torch.cat(right[::-1])], dim=1))
 
 
-class SparseBilstmTaggerWorkload(BilstmTaggerWorkload):
+class BilstmTaggerSparseWorkload(BilstmTaggerWorkload):
     """A fresh batch of sentences each step."""
 
     def __init__(self) -> None:
@@ -33,4 +33,4 @@ class SparseBilstmTaggerWorkload(BilstmTaggerWorkload):
 
 
 if __name__ == "__main__":
-    alone(SparseBilstmTaggerWorkload())
+    alone(BilstmTaggerSparseWorkload())

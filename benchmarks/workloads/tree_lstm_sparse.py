@@ -27,7 +27,7 @@ class SparseTreeLSTM(TreeLSTM):
         return super().state(tree, inputs)
 
 
-class SparseTreeLstmWorkload(TreeLstmWorkload):
+class TreeLstmSparseWorkload(TreeLstmWorkload):
     """A fresh batch of trees each step."""
 
     def __init__(self) -> None:
@@ -38,4 +38,4 @@ class SparseTreeLstmWorkload(TreeLstmWorkload):
 
 
 if __name__ == "__main__":
-    alone(SparseTreeLstmWorkload())
+    alone(TreeLstmSparseWorkload())

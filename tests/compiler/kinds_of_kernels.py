@@ -118,6 +118,12 @@ def movement(torch, F, x):
     return [*parts, y.detach(), *torch.autograd.grad((y * y).sum(), table), a.sort(-1)[0]]
 
 
+@program
+def rows_of_a_leaf(torch, F, x):
+    table, places = x(20, 37), torch.arange(15) % 9
+    return table.index_add(0, places, x(15, 37)), table.index_copy(0, places[:9], x(9, 37))
+
+
 def results(function):
     """What a program returns, as arrays."""
     import wend

@@ -7,6 +7,7 @@ from typing import Any
 from wend._engine.base.errors import GraphError
 from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod, State
+from wend.optim._rows import Rows
 from wend.optim._stepping import checked, decay_of, filled_for, number
 
 __all__ = ["Adagrad"]
@@ -66,8 +67,8 @@ class Adagrad(OpMethod):
                 state.update(self._fresh(group, p))
             state["step"] += 1.0
             rate = number(group["lr"]) / (1 + (state["step"] - 1) * float(group["lr_decay"]))
-            grad = (-sparse if group["maximize"] else sparse).coalesce()
-            values = grad.values()
-            state["sum"].add_(grad.with_values(values * values))
-            root = state["sum"].sparse_mask(grad).values().sqrt() + group["eps"]
-            p.add_(grad.with_values(values / root), alpha=-rate)
+            rows = Rows(-sparse if group["maximize"] else sparse)
+            square = rows.values * rows.values
+            root = (rows.of(state["sum"]) + square).sqrt() + group["eps"]
+            rows.add(state["sum"], square)
+            rows.add(p, rows.values / root, -rate)

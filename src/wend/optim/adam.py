@@ -10,6 +10,7 @@ from wend._engine.base.errors import GraphError
 from wend._engine.transforms.hooks import made_of_parts
 from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod, State
+from wend.optim._rows import Rows
 from wend.optim._stepping import check, checked, decay_of, number, zeros_for
 from wend.optim.optimizer import Optimizer
 
@@ -102,13 +103,12 @@ class SparseAdam(Optimizer):
             if not state:
                 state.update(step=0, exp_avg=zeros_for(p), exp_avg_sq=zeros_for(p))
             state["step"] += 1
-            grad = (-sparse if group["maximize"] else sparse).coalesce()
-            values = grad.values()
-            mean = state["exp_avg"].sparse_mask(grad).values()
-            square = state["exp_avg_sq"].sparse_mask(grad).values()
+            rows = Rows(-sparse if group["maximize"] else sparse)
+            values = rows.values
+            mean, square = rows.of(state["exp_avg"]), rows.of(state["exp_avg_sq"])
             change, growth = (values - mean) * (1 - beta1), (values * values - square) * (1 - beta2)
-            state["exp_avg"].add_(grad.with_values(change))
-            state["exp_avg_sq"].add_(grad.with_values(growth))
+            rows.add(state["exp_avg"], change)
+            rows.add(state["exp_avg_sq"], growth)
             scale = math.sqrt(1 - beta2 ** state["step"]) / (1 - beta1 ** state["step"])
             step = (mean + change) / ((square + growth).sqrt() + eps)
-            p.add_(grad.with_values(step), alpha=-lr * scale)
+            rows.add(p, step, -lr * scale)

@@ -20,11 +20,12 @@ from wend._engine.core.primitive import ops
 from wend._engine.runtime.batching.deferred_backward import LazyPath
 from wend._engine.runtime.batching.split_flush import leaf_record
 from wend._engine.transforms.grad import with_grad
+from wend._engine.transforms.hooks import MADE_OF_PARTS
 from wend._frontend.creation import held
 from wend._frontend.interop import places as arrays
 from wend._frontend.interop.exchange import array_of
 from wend.sparse.layouts import Coordinates
-from wend.sparse.tensor import wrap
+from wend.sparse.tensor import SparseTensor, wrap
 
 #: Most traces, and most shapes of `nothing`, that are kept.
 MOST_OPEN, MOST_SHAPES = 1024, 64
@@ -41,17 +42,19 @@ class Lookups:
     indices: of each look-up     padding: of each, the row without a gradient; negative for none
     """
 
+    by_groups = False
+
     def __init__(self, table: Value) -> None:
         self.table = _hot.slim(table)
         self.indices: list[Value] = []
         self.padding: list[int] = []
         self.types = [table.type]
 
-    def enter(self, segment: Segment, rows: Tensor, indices: Tensor, padding_idx: int) -> Tensor:
-        """Note a look-up of these rows; return the `nothing` that its gradient comes to."""
-        value = _hot.value_of(indices)
-        if value.extra is not None and value.buffer is not None:  # others may write to this memory
-            value = _hot.held(value.type, value.buffer.copy())
+    def enter(self, segment: Segment, rows: Tensor, value: Value, padding_idx: int) -> Tensor:
+        """Note a look-up of these rows; return the `nothing` that its gradient comes to.
+
+        value: the indices
+        """
         type_ = _hot.value_of(rows).type
         self.indices.append(value)
         self.padding.append(padding_idx)
@@ -99,6 +102,8 @@ class Lookups:
 
         create: whether the gradients have gradients
         """
+        if not MADE_OF_PARTS:
+            MADE_OF_PARTS.append(SparseTensor)
         count, width = self.table.type.dims
         order = sorted(seeds, reverse=True)
         grads = [seeds[k] for k in order]
@@ -133,13 +138,16 @@ def lookup(weight: Tensor, indices: Tensor, padding_idx: int) -> Tensor:
     segment = _open.get(key)
     if segment is None or segment.structure.is_made:  # nodes that were read stay as they are
         segment = _begin(key, table, trace.fiber is None)
+    value = _hot.value_of(indices)
+    if value.extra is not None and value.buffer is not None:  # others may write to this memory
+        value = _hot.held(value.type, value.buffer.copy())
     mode = trace.mode
     trace.mode = off_mode(mode)
     try:
-        rows = ops.embedding(weight, indices)
+        rows = ops.embedding(weight, _hot.wrap(value))  # nobody else writes to this handle
     finally:
         trace.mode = mode
-    return rows + segment.structure.later.enter(segment, rows, indices, padding_idx)
+    return rows + segment.structure.later.enter(segment, rows, value, padding_idx)
 
 
 def _begin(key: tuple[int, int], table: Value, alone: bool) -> Segment:

@@ -121,6 +121,29 @@ def test_training_in_parts_is_that_of_single_ops(loss, read, batches, monkeypatc
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-6)
 
 
+def test_look_ups_with_sparse_gradients(monkeypatch):
+    cut = []
+    real = parts.run_parts
+    monkeypatch.setattr(parts, "run_parts", lambda run: (cut.append(real(run)), cut[-1])[1])
+    found = []
+    for sparse in (True, False):
+        net, rng, draw = Net(), np.random.default_rng(1), random.Random(2)
+        table = nn.Parameter(torch.tensor(rng.normal(size=(9, WIDTH)).astype("f")))
+        optimizer = torch.optim.SGD([table, *net.parameters()], lr=0.1)
+        for _ in range(12):
+            optimizer.zero_grad()
+            words = torch.tensor(rng.integers(0, 9, (draw.randint(3, 9), BATCH)))
+            x = F.embedding(words, table, sparse=sparse)
+            F.cross_entropy(net(x), torch.tensor([0, 1, 1])).backward()
+            assert table.grad.is_sparse is sparse
+            optimizer.step()
+        found.append([table, *net.parameters()])
+        assert cut.count("") >= 5
+        cut.clear()
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=2e-4, atol=2e-6)
+
+
 def test_off_the_trie_as_well():
     with own_trie(sealed=True):
         found = trained(parsed)

@@ -150,14 +150,17 @@ def donations_of(
     barrier = len(steps)
     owned = {r.base: r for r in results if r.owns}
     for k, step in enumerate(steps[safe:], safe):
-        if not isinstance(step, Kernel) or step.nest is None:
+        if not isinstance(step, Kernel) or (step.nest is None and not step.over):
             continue
         for out in step.writes:
             if out not in owned:
                 continue
             # The leaf's array becomes the result as it is, so both need the same shape.
-            leaf = operand_for(step.nest, out, owned[out].shape, free)
-            if leaf is not None and last_read[leaf] == k:
+            if step.nest is None:
+                leaf = step.over.get(out)
+            else:
+                leaf = operand_for(step.nest, out, owned[out].shape, free)
+            if leaf in free and last_read[leaf] == k:
                 free.discard(leaf)
                 donations[owned[out].value] = leaf
                 barrier = min(barrier, k)

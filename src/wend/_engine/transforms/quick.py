@@ -28,6 +28,7 @@ from wend._engine.transforms.differentiate import (
     still_needed,
     survey,
 )
+from wend._engine.transforms.hooks import made_of_parts
 from wend._engine.transforms.pass_context import PassContext
 
 NOTHING: frozenset[int] = frozenset()
@@ -143,8 +144,9 @@ def pass_segment(
     totals = owner.totals
     if totals:
         for i in whole.leaves:
-            total = totals.pop(id(inputs[i].leaf), None)
-            if total is not None:
+            total = totals.get(id(inputs[i].leaf))
+            if total is not None and not made_of_parts(total[1]):  # else they are added later
+                del totals[id(inputs[i].leaf)]
                 carried += (i,)
                 operands.append(_hot.value_of(total[1]))
     step = whole.steps.get(carried)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 from wend._engine.base.errors import GraphError
+from wend._frontend.creation import held
+from wend._frontend.interop import places as arrays
+from wend._frontend.interop.exchange import array_of
 from wend._frontend.toolkit import (
     Tensor,
+    float32,
     in_rule,
     is_grad_enabled,
     no_grad,
@@ -24,13 +31,13 @@ _embedding = ops.embedding
 def renormalize(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
     """Shrink, in place, the rows that will be looked up to at most max_norm."""
     with no_grad():
-        rows = indices.reshape(-1).unique()
+        rows = indices.reshape(-1)
         if rows.numel() == 0:
             return
-        vectors = weight[rows]
+        vectors = ops.index_select(weight, 0, rows)
         norms = ops.norm(vectors, norm_type, -1, True)
         scale = ops.where(norms > max_norm, max_norm / (norms + 1e-7), ones_like(norms))
-        weight[rows] = vectors * scale
+        weight.index_copy_(0, rows, vectors * scale)  # a row that comes twice is the same twice
 
 
 def embedding(
@@ -62,11 +69,18 @@ def embedding(
             raise GraphError(
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
             )
-        lookup = importlib.import_module("wend.sparse.lookups").lookup
-        return lookup(weight, input, -1 if padding_idx is None else padding_idx)  # type: ignore[no-any-return]
+        return _sparse_lookup()(weight, input, -1 if padding_idx is None else padding_idx)
     if padding_idx is None and not scale_grad_by_freq:
         return _embedding(weight, input)
     return _embedding(weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq)
+
+
+@cache
+def _sparse_lookup() -> Callable[[Tensor, Tensor, int], Tensor]:
+    """`wend.sparse.lookups.lookup`, imported at the first need."""
+    lookup: Callable[[Tensor, Tensor, int], Tensor]
+    lookup = importlib.import_module("wend.sparse.lookups").lookup
+    return lookup
 
 
 def _gets_gradient(weight: Tensor) -> bool:
@@ -109,25 +123,27 @@ def embedding_bag(
                 f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, "
                 f"then it must have the same shape as the input ({input.shape})"
             )
-    bags = _bags(input, offsets, include_last_offset)
-    rows = embedding(
-        input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
-    )
+    starts = _starts(input, offsets)
+    rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
+        rows = rows * per_sample_weights.unsqueeze(-1)
     counted = None
     if padding_idx is not None:
-        counted = input.reshape(-1) != padding_idx % weight.size(0)
-    results = [_bag(rows, counted, start, end, mode) for start, end in bags]
-    if not results:
-        return rows.new_zeros((0, weight.size(1)))
-    return ops.stack(results)
+        counted = input != padding_idx % weight.size(0)
+    dtype = rows.dtype
+    if dtype.is_floating_point and dtype.itemsize < MOST_EXACT:
+        rows = rows.to(float32)  # as sums of halves
+    if starts is None:
+        return _of_matrix(rows, counted, mode).to(dtype)
+    return _of_bags(rows, counted, starts, mode, include_last_offset).to(dtype)
 
 
-def _bags(
-    input: Tensor, offsets: Tensor | None, include_last_offset: bool
-) -> list[tuple[int, int]]:
-    """First and last index (exclusive) of each bag among all indices."""
+#: Bytes of a number below which sums are computed in float32.
+MOST_EXACT = 4
+
+
+def _starts(input: Tensor, offsets: Tensor | None) -> Any:
+    """Where the bags begin, as an array; None if the bags are the rows of a matrix."""
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
@@ -135,8 +151,7 @@ def _bags(
                 f"mini-batch of fixed length sequences. However, found offsets of type "
                 f"{type(offsets)}"
             )
-        count, size = input.shape
-        return [(i * size, (i + 1) * size) for i in range(count)]
+        return None
     if input.dim() != 1:
         raise ValueError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
@@ -145,29 +160,54 @@ def _bags(
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.dim() != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    starts = offsets.tolist()
-    if starts and starts[0] != 0:
+    starts = array_of(offsets)
+    if starts.size and starts[0] != 0:
         raise ValueError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
             f"from position 0. However, got {starts[0]}"
         )
-    ends = starts[1:] if include_last_offset else [*starts[1:], input.size(0)]
-    return list(zip(starts[: len(ends)], ends, strict=True))
+    return starts
 
 
-def _bag(rows: Tensor, counted: Tensor | None, start: int, end: int, mode: str) -> Tensor:
-    part = rows[start:end]
-    if end == start:
-        return part.sum(0)
+def _of_matrix(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
+    """The reduced rows of each bag, where all bags are as long.  rows: (bags, n, width)"""
+    if rows.size(1) == 0:
+        return rows.sum(1)
     if counted is None:
         if mode == "max":
-            return part.amax(0)
-        return part.sum(0) if mode == "sum" else part.mean(0)
-    mask = counted[start:end].unsqueeze(-1)
+            return rows.amax(1)
+        return rows.sum(1) if mode == "sum" else rows.mean(1)
+    mask = counted.unsqueeze(-1)
     if mode == "max":
-        maxima = ops.where(mask, part, part.new_full((), float("-inf"))).amax(0)
-        return ops.where(mask.any(), maxima, zeros_like(maxima))
-    total = ops.where(mask, part, zeros_like(part)).sum(0)
+        maxima = ops.where(mask, rows, rows.new_full((), float("-inf"))).amax(1)
+        return ops.where(mask.any(1), maxima, zeros_like(maxima))
+    total = ops.where(mask, rows, zeros_like(rows)).sum(1)
+    return total if mode == "sum" else total / mask.sum(1).clamp(min=1)
+
+
+def _of_bags(
+    rows: Tensor, counted: Tensor | None, starts: Any, mode: str, include_last_offset: bool
+) -> Tensor:
+    """The reduced rows of each bag, where bags begin anywhere.  rows: (n, width)
+
+    Rows that do not count go to a bag behind the last bag, which is cut off.
+    """
+    size = rows.size(0)
+    bags = max(0, starts.size - include_last_offset)
+    if not bags:
+        return rows.new_zeros((0, rows.size(1)))
+    numbers, sizes = arrays.bag_numbers(starts, size, bags)
+    places = held(numbers)
+    if counted is not None:
+        places = ops.where(counted, places, bags)
+    zeros = rows.new_zeros((bags + 1, rows.size(1)))
+    if mode == "max":
+        reduced = ops.index_reduce(zeros, 0, places, rows, "amax", include_self=False)
+        return reduced[:bags]
+    total = ops.index_add(zeros, 0, places, rows)[:bags]
     if mode == "sum":
         return total
-    return total / mask.sum().clamp(min=1)
+    if counted is None:
+        return total / held(sizes).unsqueeze(1).clamp(min=1)
+    counts = ops.index_add(rows.new_zeros((bags + 1,)), 0, places, rows.new_ones((size,)))
+    return total / counts[:bags].unsqueeze(1).clamp(min=1)

@@ -53,6 +53,7 @@ class Kernel:
         "name",
         "nest",
         "ops",
+        "over",
         "packable",
         "places",
         "prepared",
@@ -73,6 +74,7 @@ class Kernel:
         self.what = what  # for people
         self.nest: Any = None  # the loop nest whose code this is, or None
         self.ops: list[Op] = []  # the ops that it computes
+        self.over: dict[int, int] = {}  # result -> operand of which only a part changes
         self.packable = False  # whether the right operand is a leaf, the same for all products
         self.epilogue = ""  # text of the module with the epilogue of a product
         self.words: tuple[str, ...] = ()  # names of a product's first slots

@@ -18,7 +18,7 @@ from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import Gather, ScatterAdd
 from wend._engine.ops.indexing.index import LAST_STAYS, Index, IndexPut
-from wend._engine.ops.indexing.index_dim import IndexAdd, IndexSelect
+from wend._engine.ops.indexing.index_dim import IndexSelect
 from wend._engine.ops.indexing.scatter_reduce import ScatterReduce
 
 SEVERAL = "several tensors index, and kernels look rows up by one"
@@ -131,7 +131,6 @@ def scatter_add(low: Lowering, node: Node) -> bool:
     return _into(low, node, base, reads, f.shape(source), follow, dim, within=within)
 
 
-@lowers(IndexAdd, IndexPut)
 def add_slices(low: Lowering, node: Node) -> bool:
     """index_add, and index_put that accumulates by a tensor: slices added up by the index."""
     f = low.function

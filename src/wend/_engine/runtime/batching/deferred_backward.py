@@ -143,6 +143,8 @@ def lead_to(states: list[Any], roots: Iterable[int], seeds: Collection[int]) -> 
 class DeferredBackward:
     """The backward pass of a flush, as the segment keeps it (`PathGraph.later`)."""
 
+    by_groups = True  # a pass puts the gradients of parameters off
+
     def __init__(self, execution: Any, roots: list[int], leaves: dict[int, Value]) -> None:
         self.execution = execution
         self.roots = roots

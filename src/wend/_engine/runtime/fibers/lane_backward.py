@@ -136,6 +136,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
     Results go by their local numbers (`Pattern.locals`), values of a lane by their indices.
     """
 
+    by_groups = True
     spent: frozenset[int]
     spent_in: dict[int, set[int]]
 

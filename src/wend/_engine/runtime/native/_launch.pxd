@@ -254,6 +254,9 @@ cpdef bint pass_segments(Trace trace, bint retain, list heap, dict segments, dic
 @cython.locals(rows=list, row=tuple, inputs=dict, fits=bint, v=Value, leaf=Leaf)
 cdef tuple known_step(Segment segment, dict seeds, dict totals, bint retain)
 
+@cython.locals(v=Value, leaf=Leaf)
+cdef bint pass_lookups(Segment segment, dict seeds, dict totals) except -1
+
 @cython.locals(states=list, inputs=dict, values=list, saved=dict, pair=tuple, total=list, v=Value)
 cdef list operands_of(tuple row, Segment segment, dict seeds, dict totals)
 

@@ -235,6 +235,7 @@ def launch(frame, values, types, args, arena, touched):
             data = array_data(array)
         put(at, data)
         at += 8
+    v = array = None  # else the last leaf would have an owner more: see `donated`
     weigh(frame, values, arena)
     made = []
     for make, shape, dtype, at_once in frame.outs:
@@ -1064,7 +1065,12 @@ def pass_segments(trace, retain, heap, segments, pending, totals):
         segment = segments[key]
         row = known_step(segment, pending[key], totals, retain)
         if row is None:
-            return False
+            if not pass_lookups(segment, pending[key], totals):
+                return False
+            heappop(heap)
+            del segments[key]
+            del pending[key]
+            continue
         flush(trace)
         values = operands_of(row, segment, pending[key], totals)
         if values is None:
@@ -1090,6 +1096,24 @@ def pass_segments(trace, retain, heap, segments, pending, totals):
             else:
                 have[1] = have[1] + fresh[k]
         fresh.clear()
+    return True
+
+
+def pass_lookups(segment, seeds, totals):
+    """Pass the segment of a table's look-ups; whether it is one, and no users' code is called.
+
+    See `wend.sparse.lookups`: no nodes are needed.
+    """
+    later = segment.structure.later
+    if later is None or later.by_groups or segment.hooks:
+        return False
+    v = segment.inputs[0]
+    leaf = v.leaf
+    if leaf is None or leaf.hooks or leaf.post_hooks or leaf.node:
+        return False
+    if not leaf.requires_grad or identity(leaf) in totals:
+        return False
+    totals[identity(leaf)] = [leaf, later.gradient(seeds, False)]
     return True
 
 

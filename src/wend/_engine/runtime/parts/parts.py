@@ -212,7 +212,8 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
 
 def is_grouped(segment: Segment) -> bool:
     """Return whether groups or lanes computed a segment, and put gradients off."""
-    return segment.structure is not None and segment.structure.later is not None
+    later = None if segment.structure is None else segment.structure.later
+    return later is not None and later.by_groups
 
 
 def leads_nowhere(state: State) -> bool:
