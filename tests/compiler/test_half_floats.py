@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from targets import targets
 
-from wend._engine.base import dtypes
+import wend
+from wend._engine.base import config, dtypes
 from wend._engine.compiler.llvm_ir.number_bits import rounded
 
 HALVES = [(dtypes.float16, np.float16), (dtypes.bfloat16, ml_dtypes.bfloat16)]
@@ -77,3 +78,47 @@ def test_constants_are_rounded_as_the_processor_does(dtype, numpy):
     with np.errstate(all="ignore"):
         want = values.astype(numpy).astype(np.float64)
     same(np.array([rounded(float(v), dtype) for v in values]), want)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (1, 64, 64), (17, 1, 9), (40, 130, 33), (0, 4, 2)])
+def test_products_are_kernels_and_round_once(dtype, shape):
+    """Sums are float32, and are rounded at the end; the plan leaves no step to NumPy."""
+    m, k, n = shape
+    rng = np.random.default_rng(m)
+    kind = getattr(wend, dtype)
+    x, w = (wend.tensor(rng.normal(size=s), dtype=kind) for s in ((m, k), (n, k)))
+    x, w = x.requires_grad_(), w.requires_grad_()
+    weights = wend.tensor(rng.normal(size=(m, n)), dtype=kind)
+
+    def step():
+        x.grad = w.grad = None
+        y = x @ w.T
+        (y * weights).sum().backward()
+        return [v.detach().float().numpy() for v in (y, x.grad, w.grad)]
+
+    with config.override(compile=True, wait=True):
+        for _ in range(4):
+            got = step()
+        flushes = wend.debug.explain().flushes
+    assert not any(flush.host_steps for flush in flushes)
+    a, b, g = (v.detach().double().numpy() for v in (x, w, weights))
+    eps = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
+    for mine, exact, size in zip(
+        got, (a @ b.T, g @ b, g.T @ a), (abs(a) @ abs(b.T), abs(g) @ abs(b), abs(g.T) @ abs(a)),
+        strict=True,
+    ):  # fmt: skip
+        assert (abs(mine - exact) <= eps * abs(exact) + 1e-5 * size).all()
+
+
+def test_a_weight_is_widened_once():
+    """All products of a plan that read a value share its copy in float32."""
+    w = wend.tensor(np.eye(4), dtype=wend.bfloat16)
+    x = wend.tensor(np.ones((2, 4)), dtype=wend.bfloat16)
+    with config.override(compile=True, wait=True):
+        for _ in range(4):
+            y = ((x @ w) + 1) @ w @ w
+            assert y.tolist() == [[2.0] * 4] * 2
+        (flush,) = wend.debug.explain().flushes
+    widened = [step for step in flush.steps if [name for name, _ in step.ops] == ["widen"]]
+    assert len(widened) == 2  # x and w; the other operands are widened behind their products

@@ -58,6 +58,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@cache
+def _names_in(features: str) -> frozenset[str]:
+    """Return the names that LLVM's list of features has with a plus."""
+    return frozenset(f[1:] for f in features.split(",") if f.startswith("+"))
+
+
 class Target(Record):
     """A kind of processor. triple, cpu, features: in LLVM's words."""
 
@@ -72,7 +78,7 @@ class Target(Record):
     @property
     def names(self) -> frozenset[str]:
         """The features that the processor has."""
-        return frozenset(f[1:] for f in self.features.split(",") if f.startswith("+"))
+        return _names_in(self.features)
 
     @property
     def vector_bytes(self) -> int:

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.layout import is_dense, ordered, orders_read
-from wend._engine.compiler.ir.loops import CONTRACT, Function, Layout, Op, Read, View
+from wend._engine.compiler.ir.loops import CONTRACT, MAP, Function, Layout, Op, Read, View
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, FirstSizes
+from wend._engine.compiler.llvm_ir.values import HALVES
 from wend._engine.compiler.lower.contraction import (
     MOVED,
     Axes,
@@ -38,25 +39,53 @@ Order = tuple[int, ...]
 
 @lowers(Contract)
 def lower_contract(low: Any, node: Node) -> bool:
-    """Add a matrix product of floats, behind copies of operands where copies pay."""
+    """Add a matrix product of floats, behind copies of operands where copies pay.
+
+    Operands of half precision are widened first, each value once; the sums are rounded at the end.
+    """
     f: Function = low.function
-    if f.dtypes[node.outputs[0]] not in (dtypes.float32, dtypes.float64):
-        return bool(low.refuse("matrix products are made for float32 and float64"))
+    out = node.outputs[0]
+    dtype = f.dtypes[out]
+    if dtype not in (dtypes.float32, dtypes.float64, *HALVES):
+        return bool(low.refuse("matrix products are made for floats"))
     for i in node.inputs:
         low.materialise(i)
-    contraction = _Contraction(low, node)
+    if dtype not in HALVES:
+        return add_product(low, node, list(node.inputs), out)
+    shape = f.shape(out)
+    sums = f.fresh(shape, dtypes.float32)
+    if not add_product(low, node, [low.widened(i) for i in node.inputs], sums):
+        return False
+    every = tuple(range(len(shape)))
+
+    def rounded(code: Any, operands: list[Any]) -> Any:
+        return code.b.convert(operands[0], dtype)
+
+    op = Op(MAP, node, (out,), [Read(sums, every)], shape, every, rounded, cheap=True)
+    op.name = "round"
+    f.add(op)
+    return True
+
+
+def add_product(low: Any, node: Node, operands: list[int], out: int) -> bool:
+    """Add the product of two values, with the axes of a node, as value `out`; return if it can be.
+
+    operands, out: of one dtype, float32 or float64
+    """
+    f: Function = low.function
+    contraction = _Contraction(low, node, operands, out)
     way = contraction.best()
     if way is None:
         return bool(low.refuse("no order of its dims makes a matrix product"))
-    f.layouts[node.outputs[0]] = way.layout
+    f.layouts[out] = way.layout
     inputs = [
         i if order is None else low.shared_copy(i, order)
-        for i, order in zip(node.inputs, way.copies, strict=True)
+        for i, order in zip(operands, way.copies, strict=True)
     ]
     reads = [Read(i, tuple(range(len(f.shape(i))))) for i in inputs]
-    op = Op(CONTRACT, node, node.outputs, reads)
+    op = Op(CONTRACT, node, (out,), reads)
     op.product = way.product
-    if inputs != list(node.inputs):
+    if inputs != operands:
         x, y = (MatrixOperand(f.layout(i), f.shape(i)) for i in inputs)
         op.product = product_of(f.extents, x, y, way.layout, way.axes, contraction.turns)
     f.add(op)
@@ -80,12 +109,12 @@ class _Way(NamedTuple):
 class _Contraction:
     """The ways to compute a contraction."""
 
-    def __init__(self, low: Any, node: Node) -> None:
+    def __init__(self, low: Any, node: Node, operands: list[int], out: int) -> None:
         self.low = low
         self.function: Function = low.function
-        self.out = node.outputs[0]
+        self.out = out
         self.shape = self.function.shape(self.out)
-        f, (x, y) = self.function, node.inputs
+        f, (x, y) = self.function, operands
         self.x, self.y = (MatrixOperand(f.layout(i), f.shape(i)) for i in (x, y))
         prim: Any = node.prim
         self.axes: Axes = prim.layout(len(self.x.shape), len(self.y.shape))

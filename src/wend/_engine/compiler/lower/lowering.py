@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.codegen.scalar_ops import convertible, rounded_to
 from wend._engine.compiler.ir.layout import view_of
@@ -47,6 +48,7 @@ class Lowering:
         self.maxima: dict[int, int] = {}  # maxima along dims that stay -> the operand
         self.differences: dict[int, tuple[int, ...]] = {}  # result -> operands
         self.copies: dict[tuple[int, tuple[int, ...]], int] = {}  # of operands of products
+        self.wide: dict[Any, int] = {}  # copies in float32 of operands of half precision
         self.joined: set[int] = set()  # operands side by side: see `sums_of_products`
         self.views: dict[Any, Any] = {}  # layouts of views that were looked at
 
@@ -89,6 +91,27 @@ class Lowering:
         if key not in self.copies:
             self.copies[key] = self.copy(source, order)
         return self.copies[key]
+
+    def widened(self, source: int) -> int:
+        """Return a dense copy in float32 of a value of half precision.
+
+        All products that read the same elements in the same order share the copy.
+        """
+        f = self.function
+        shape, layout = f.shape(source), f.layout(source)
+        key = layout.base, layout.offset, tuple(layout.strides), shape
+        if key not in self.wide:
+            out = self.wide[key] = f.fresh(shape, dtypes.float32)
+            every = tuple(range(len(shape)))
+
+            def emit(code: Any, operands: list[Any]) -> Any:
+                return code.b.convert(operands[0], dtypes.float32)
+
+            read = Read(source, every)
+            op = Op(MAP, self.path.nodes[0], (out,), [read], shape, every, emit, cheap=True)
+            op.name = "widen"
+            f.add(op)
+        return self.wide[key]
 
     def alias(self, node: Node, source: int) -> bool:
         """The result is an operand."""
