@@ -66,6 +66,30 @@ def test_factors_of_another_product_stay_unknown(space):
     assert not space.equal(n, ONE) and not space.equal(k, ONE)
 
 
+def test_a_common_factor_is_divided_out(space):
+    n, k = space.atom(("arg", 0)), space.atom(("arg", 1))
+    space.assume(scale(n, 8), scale(k, 8))
+    assert space.equal(n, k)
+
+
+def test_products_that_were_compared_are_equal_as_wholes(space):
+    n, k, m, p = (space.atom(("arg", i)) for i in range(4))
+    space.assume(product([n, m, p]), mul(n, k))
+    assert space.equal(product([n, m, p]), mul(n, k))
+    assert not space.equal(mul(m, p), k)  # n may be 0
+    assert space.canonical(product([p, n, m])) == mul(n, k)
+
+
+def test_wholes_stay_equal_when_more_is_known_of_their_factors(space):
+    n, k, m, p, q = (space.atom(("arg", i)) for i in range(5))
+    space.assume(product([n, m, p]), mul(n, k))
+    space.assume(mul(n, k), constant(24))
+    space.assume(p, q)
+    assert space.equal(product([n, m, q]), constant(24))
+    space.assume(n, ONE)
+    assert space.equal(mul(m, q), k) and space.equal(k, constant(24))
+
+
 def test_a_factor_grouping_is_known(space):
     width, heads, each = (space.atom(("arg", k)) for k in range(3))
     space.assume(width, mul(heads, each))

@@ -8,7 +8,8 @@ from typing import Any
 
 from wend._engine.base.dtypes import float32, float64, int64
 from wend._engine.base.errors import DTypeNotImplemented, ValueRefused
-from wend._frontend.toolkit import Tensor, arange, full, ops, tensor
+from wend._engine.core.provenance import one_site
+from wend._frontend.toolkit import Tensor, arange, current_trace, full, ops, tensor
 
 __all__ = ["ctc_loss"]
 
@@ -47,7 +48,8 @@ def ctc_loss(
         raise ValueRefused(f"ctc_loss: blank must be one of the {classes} labels, and is {blank}")
     labels = _padded(targets, sizes, blank)
     ends, counts = tensor(sizes), None if min(steps, default=0) == longest else tensor(steps)
-    loss = _negative_log(log_probs, labels, ends, counts, blank)
+    with one_site(current_trace()):  # the recursion is many ops of a single line
+        loss = _negative_log(log_probs, labels, ends, counts, blank)
     # Adds 0, whose gradient turns that of the rest into log_softmax's.
     masses = ops.exp(ops.clamp(log_probs, max=80)).sum(2)
     if counts is not None:
@@ -123,14 +125,14 @@ def _negative_log(
     scores = log_probs.gather(2, states.expand(longest, batch, n_states))
     alpha = ops.where(arange(n_states) < 2, scores[0], never)
     if width:
-        jump = (states[:, 2:] != blank) & (states[:, 2:] != states[:, :-2])
+        jump = ops.pad((states[:, 2:] != blank) & (states[:, 2:] != states[:, :-2]), (2, 0))
     for t in range(1, longest):
-        ways = [alpha]
-        if width:
-            ways.append(ops.pad(alpha, (1, 0), value=_NEVER)[:, :-1])
-            over = ops.where(jump, alpha[:, :-2], never)
-            ways.append(ops.pad(over, (2, 0), value=_NEVER))
-        following = (ops.logsumexp(ops.stack(ways), 0) if width else alpha) + scores[t]
+        ways = alpha
+        if width:  # from the state itself, the one before, and over a blank
+            before = ops.pad(alpha, (2, 0), value=_NEVER)
+            over = ops.where(jump, before[:, :-2], never)
+            ways = ops.logaddexp(ops.logaddexp(alpha, before[:, 1:-1]), over)
+        following = ways + scores[t]
         alpha = (
             following if counts is None else ops.where((counts > t).unsqueeze(1), following, alpha)
         )
@@ -138,5 +140,5 @@ def _negative_log(
     final = alpha.gather(1, last).squeeze(1)
     if width:
         before = alpha.gather(1, ops.clamp(last - 1, min=0)).squeeze(1)
-        final = ops.logsumexp(ops.stack([final, ops.where(ends == 0, never, before)]), 0)
+        final = ops.logaddexp(final, ops.where(ends == 0, never, before))
     return -final if counts is None else ops.where(counts == 0, nothing, -final)

@@ -12,7 +12,7 @@ A polynomial is a sorted tuple of (monomial, coefficient).  A monomial is a sort
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from wend._engine.compiler.ir.extent_program import NONE, Row
@@ -41,6 +41,11 @@ def known(p: Poly) -> int | None:
     if not p:
         return 0
     return p[0][1] if len(p) == 1 and not p[0][0] else None
+
+
+def _length_of(p: Poly) -> tuple[int, int, Poly]:
+    """Return a key that orders polynomials by the numbers of factors and terms."""
+    return sum(len(m) for m, _ in p), len(p), p
 
 
 def _packed(terms: dict[Monomial, int]) -> Poly:
@@ -115,6 +120,8 @@ class Extents:
         self._ids: dict[Any, int] = {}
         self._parts: list[int] = []  # by atom: the atoms of which it is an expression, as bits
         self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
+        self._pairs: list[tuple[Poly, Poly]] = []  # equal ones that give no atom's meaning
+        self._alike: dict[Poly, Poly] = {}  # of each pair, the longer one -> the shorter one
         self._canonical: dict[Poly, Poly] = {}
         self._products: dict[tuple[Poly, Poly], Poly] = {}
         self.loops: dict[Any, Any] = {}  # loops that `lower.contraction` has merged
@@ -213,6 +220,8 @@ class Extents:
                 if atom is None:
                     break
                 form = self._replace(form, atom, self._meaning[atom])
+            while form in self._alike:
+                form = self._alike[form]
             self._canonical[p] = form
         return form
 
@@ -242,37 +251,63 @@ class Extents:
         return a == b or self.canonical(a) == self.canonical(b)
 
     def assume(self, a: Poly, b: Poly) -> None:
-        """Note that a equals b: express an atom that is a term by itself by the other terms."""
+        """Note that a equals b: express an atom that is a term by itself by the other terms.
+
+        Where there is no such atom, the longer polynomial as a whole stands for the shorter.
+        """
         rest = self.canonical(sub(a, b))
+        if not rest:
+            return
+        common = gcd(*[c for _, c in rest])
+        rest = tuple((m, c // common) for m, c in rest)
         best = -1
         for m, c in rest:
             if len(m) == 1 and c in (1, -1) and self._occurs_once(m[0], rest):
                 best = max(best, m[0])  # later atoms are expressed by earlier ones
         if best < 0:
-            self._assume_ones(rest)
+            if not self._assume_ones(rest):
+                self._assume_alike(a, b)
             return
         sign = next(c for m, c in rest if m == (best,))
         others = tuple(t for t in rest if t[0] != (best,))
         self._learn(best, scale(others, -sign))
 
-    def _assume_ones(self, rest: Poly) -> None:
-        """Note of a product of extents that equals 1 that each factor is 1.
+    def _assume_ones(self, rest: Poly) -> bool:
+        """Note of a product of extents that equals 1 that each factor is 1; return if it is one.
 
         rest: a polynomial that equals 0
         """
         terms = dict(rest)
         if len(terms) != 2 or () not in terms or {*terms.values()} != {1, -1}:
-            return
+            return False
         (factors,) = [m for m in terms if m]
         extents = {p for shape in self.shapes.values() for p in shape}
         # Extents are no less than 0; of other numbers two could be -1.
-        if sum(1 for atom in factors if (((atom,), 1),) not in extents) < 2:
-            for atom in set(factors):
-                self._learn(atom, ONE)
+        if sum(1 for atom in factors if (((atom,), 1),) not in extents) >= 2:
+            return False
+        for atom in set(factors):
+            self._learn(atom, ONE)
+        return True
+
+    def _assume_alike(self, a: Poly, b: Poly) -> None:
+        """Note that two polynomials are equal, as wholes: products of sizes, say."""
+        short, long = sorted((self.canonical(a), self.canonical(b)), key=_length_of)
+        if _length_of(short) < _length_of(long):
+            self._pairs.append((a, b))
+            self._alike[long] = short
+            self._forget()
 
     def _learn(self, atom: int, meaning: Poly) -> None:
         """Note the polynomial that an atom equals, where none is known yet."""
         self._meaning[atom] = meaning
+        self._forget()
+        pairs, self._pairs = self._pairs, []
+        self._alike.clear()
+        for a, b in pairs:
+            self.assume(a, b)  # with what is known now
+
+    def _forget(self) -> None:
+        """Drop all that was worked out with fewer equalities."""
         self._canonical.clear()
         self._products.clear()
         self.loops.clear()
@@ -338,9 +373,12 @@ class Extents:
         key = node.prim, node.program, node.args, *[shapes[i] for i in node.inputs]
         known = self._results.get(key)
         if known is None:
-            n_known = len(self._meaning)
+            n_known = len(self._meaning), len(self._pairs)
             self._trace(node)
-            if len(self._meaning) == n_known:  # with new equalities, the results may simplify
+            if (
+                len(self._meaning),
+                len(self._pairs),
+            ) == n_known:  # with new equalities, the results may simplify
                 self._results[key] = [shapes[out] for out in node.outputs]
             return
         for out, shape in zip(node.outputs, known, strict=True):

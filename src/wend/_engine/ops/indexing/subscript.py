@@ -182,7 +182,7 @@ def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
     """x, with the slices of value, in order, where a mask over dims dim, dim + 1, ... is True.
 
     Each place of x looks up its slice: so no place is written to out of order. Returns None where
-    values cannot be had now.
+    values cannot be had now, and for a mask without True, where there is nothing to look up.
     """
     elements = mask_now(mask)
     if elements is None:
@@ -190,13 +190,13 @@ def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
     shape, behind = tuple(x.shape), dim + elements.ndim
     flags = elements.ravel() if elements.dtype == bool else elements.ravel() != 0
     count = int(np.count_nonzero(flags))
+    if not count:
+        return None
     region = (*shape[:dim], count, *shape[behind:])
     try:
         value = ops.expand(_without_leading_ones(value, len(region)), region)
     except ShapeError:
         return None  # the general way words the error
-    if not count:
-        return x
     ranks = held(np.maximum(np.cumsum(flags) - 1, 0).reshape(elements.shape))
     flags = mask if mask.dtype is bool_ else ops.cast(mask, bool_)
     if len(shape) > behind:
