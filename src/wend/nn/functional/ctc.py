@@ -8,8 +8,9 @@ from typing import Any
 
 from wend._engine.base.dtypes import float32, float64, int64
 from wend._engine.base.errors import DTypeNotImplemented, ValueRefused
+from wend._engine.core._hot import current_trace
 from wend._engine.core.provenance import one_site
-from wend._frontend.toolkit import Tensor, arange, current_trace, full, ops, tensor
+from wend._frontend.toolkit import Tensor, arange, full, ops, tensor
 
 __all__ = ["ctc_loss"]
 
