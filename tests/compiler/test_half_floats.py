@@ -7,6 +7,7 @@ import pytest
 from targets import targets
 
 import wend
+from tries import own_trie
 from wend._engine.base import config, dtypes
 from wend._engine.compiler.llvm_ir.number_bits import rounded
 
@@ -97,7 +98,7 @@ def test_products_are_kernels_and_round_once(dtype, shape):
         (y * weights).sum().backward()
         return [v.detach().float().numpy() for v in (y, x.grad, w.grad)]
 
-    with config.override(compile=True, wait=True):
+    with own_trie(), config.override(compile=True, wait=True):
         for _ in range(4):
             got = step()
         flushes = wend.debug.explain().flushes
@@ -115,7 +116,7 @@ def test_a_weight_is_widened_once():
     """All products of a plan that read a value share its copy in float32."""
     w = wend.tensor(np.eye(4), dtype=wend.bfloat16)
     x = wend.tensor(np.ones((2, 4)), dtype=wend.bfloat16)
-    with config.override(compile=True, wait=True):
+    with own_trie(), config.override(compile=True, wait=True):
         for _ in range(4):
             y = ((x @ w) + 1) @ w @ w
             assert y.tolist() == [[2.0] * 4] * 2

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import wend
+from tries import own_trie
 from wend._engine.base import config
 from wend.nn import functional as F
 
@@ -29,7 +30,7 @@ def test_sums_of_what_was_reshaped_are_kernels(name):
 
     with config.override(compile=False):
         expected = step()
-    with config.override(compile=True, wait=True):
+    with own_trie(), config.override(compile=True, wait=True):
         for _ in range(4):
             got = step()
         flushes = wend.debug.explain().flushes

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import wend
+from tries import own_trie
 from wend._engine.base import config
 
 RNG = np.random.default_rng(3)
@@ -81,7 +82,7 @@ def test_masks_leave_no_step_to_numpy():
         w.grad.numpy()
         w.grad = None
 
-    with config.override(compile=True, wait=True):
+    with own_trie(), config.override(compile=True, wait=True):
         for _ in range(6):
             step()
         flushes = wend.debug.explain().flushes

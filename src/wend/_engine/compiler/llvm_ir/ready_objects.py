@@ -58,7 +58,7 @@ def read(path: Path) -> bytes | None:
     """Return the object in a file; None if there is none."""
     try:
         return zlib.decompress(path.read_bytes())
-    except (OSError, zlib.error):
+    except (OSError, zlib.error):  # the caller makes the object
         return None
 
 

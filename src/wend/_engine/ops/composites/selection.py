@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import COMPLEX, DType, bool_, int64
 from wend._engine.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.kinds import Dim, Operand, Scalar, Tensor
+from wend._engine.core.kinds import Dim, Operand, Scalar, Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops, overload
 from wend._engine.core.symbolic import broadcast_shapes, category_of, hints, numel
 from wend._engine.ops.elementwise.family import is_number
@@ -112,6 +112,61 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     place = ops.cumsum(ops.cast(ops.ravel(mask), int64), 0) - 1
     taken = ops.index_select(flat, 0, ops.maximum(place, 0))
     return ops.where(mask, ops.reshape(taken, shape), input)
+
+
+def _index_true_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    x = rng.normal(size=(3, 4, 2))
+    yield Sample(x, np.array([0, 5, 11]), dim=0, depth=2)
+    yield Sample(x, np.array([7]), dim=1, depth=2)
+    yield Sample(x, np.zeros((0,), np.int64), dim=0, depth=3)
+
+
+@composite(
+    samples=_index_true_samples,
+    supports=ANY_DTYPE,
+    fallible=True,
+    grad_nodes=lambda n, x, *_: n.Index(x),
+)
+def index_true(input: Tensor, places: Tensor, *, dim: int, depth: int) -> Tensor:
+    """The slices of input at the positions where a mask is True.
+
+    places: (count,) of int64, positions among the places of dims dim, ..., dim + depth - 1, which
+        the mask covers, in row-major order
+    """
+    shape, behind = tuple(input.shape), dim + depth
+    if depth > 1:
+        width = numel(shape[dim:behind])
+        input = ops.reshape(input, (*shape[:dim], width, *shape[behind:]))
+    return ops.index(input, [places], (dim,))
+
+
+def _put_true_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    x = rng.normal(size=(2, 3))
+    mask, ranks = np.array([[True, False, True], [False, True, False]]), [[0, 0, 1], [1, 2, 2]]
+    yield Sample(x, mask, np.array(ranks), rng.normal(size=(3,)), 3, dim=0)
+    yield Sample(x, mask[0], np.array([0, 0, 1]), rng.normal(size=(2, 2)), 2, dim=1)
+    yield Sample(x, mask[0, :2], np.array([0, 0]), rng.normal(size=(3,)), 1, dim=0)
+
+
+@composite(
+    samples=_put_true_samples,
+    supports=ANY_DTYPE,
+    fallible=True,
+    grad_nodes=lambda n, x, mask, ranks, values, *_: n.IndexPut(x, values),
+)
+def put_true(
+    input: Tensor, mask: Tensor, ranks: Tensor, values: Tensor, count: Size, *, dim: int
+) -> Tensor:
+    """The input, with slices of values, in order, where a mask over dims dim, ... is True.
+
+    ranks: of the mask's shape, int64: the number of the slice for each place where mask is True
+    values: broadcasts to the shape of all these slices   count: how many there are, at least 1
+    """
+    shape, depth = tuple(input.shape), len(mask.shape)
+    behind = shape[dim + depth :]
+    values = ops.expand(values, (*shape[:dim], count, *behind))
+    flags = ops.reshape(mask, (*mask.shape, *(1,) * len(behind)))
+    return ops.where(flags, ops.index(values, [ranks], (dim,)), input)
 
 
 # --- along a dim ----------------------------------------------------------------

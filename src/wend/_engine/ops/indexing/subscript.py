@@ -172,10 +172,8 @@ def _where_true(x: Tensor, mask: Tensor, dim: int) -> Any:
     if elements is None:
         columns = mask_columns(mask, x, dim)
         return ops.index(x, columns, tuple(range(dim, dim + len(columns))))
-    shape = tuple(x.shape)
-    if elements.ndim > 1:
-        x = ops.reshape(x, (*shape[:dim], elements.size, *shape[dim + elements.ndim :]))
-    return ops.index(x, [held(np.flatnonzero(elements))], (dim,))
+    places = held(np.flatnonzero(elements))
+    return ops.index_true(x, places, dim=dim, depth=elements.ndim)
 
 
 def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
@@ -193,15 +191,14 @@ def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
     if not count:
         return None
     region = (*shape[:dim], count, *shape[behind:])
-    try:
-        value = ops.expand(_without_leading_ones(value, len(region)), region)
-    except ShapeError:
+    value = _without_leading_ones(value, len(region))
+    given = tuple(value.shape)
+    fits = all(m in (1, n) for m, n in zip(reversed(given), reversed(region), strict=False))
+    if len(given) > len(region) or not fits:
         return None  # the general way words the error
     ranks = held(np.maximum(np.cumsum(flags) - 1, 0).reshape(elements.shape))
     flags = mask if mask.dtype is bool_ else ops.cast(mask, bool_)
-    if len(shape) > behind:
-        flags = ops.reshape(flags, (*elements.shape, *(1,) * (len(shape) - behind)))
-    return ops.where(flags, ops.index(value, [ranks], (dim,)), x)
+    return ops.put_true(x, flags, ranks, value, count, dim=dim)
 
 
 def mask_columns(mask: Tensor, x: Tensor, dim: int) -> list[Any]:
