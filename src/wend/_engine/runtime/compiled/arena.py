@@ -29,32 +29,27 @@ def aligned(size: int) -> int:
 class Arena:
     """A block of memory, in use by a single execution at a time."""
 
-    __slots__ = ("address", "memory", "size")
+    __slots__ = ("address", "memory", "origin", "size")
 
     def __init__(self, size: int) -> None:
         self.memory = np.empty(size + ALIGNMENT, np.uint8)
-        self.address = aligned(self.memory.ctypes.data)
+        self.origin = self.memory.ctypes.data
+        self.address = aligned(self.origin)
         self.size = size
 
     def free(self) -> None:
         """Leave this arena to the next execution."""
         _launch.free_arena(self)
 
-    def view(self, place: int, function: Any, i: int, value: Any) -> Any:
+    def view(
+        self, place: int, shape: tuple[int, ...], dtype: Any, offset: int, strides: Any
+    ) -> Any:
         """Return the elements of a value, at least one, as an array.
 
-        place: where the base of the value lies in the arena
-        function: the function that has the value
-        i: the value
-        value: a function from polynomials to numbers
+        place: where the base of the value lies in the arena   offset, strides: in bytes
         """
-        dtype = function.dtypes[i].numpy
-        layout = function.layout(i)
-        shape = tuple([value(n) for n in function.shape(i)])
-        offset = self.address - self.memory.ctypes.data + place
-        offset += value(layout.offset) * dtype.itemsize
-        strides = tuple([value(s) * dtype.itemsize for s in layout.strides])
-        return np.ndarray(shape, dtype, self.memory, offset, strides)
+        start = self.address - self.origin + place + offset
+        return np.ndarray(shape, dtype, self.memory, start, strides)
 
 
 def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, int], int]:

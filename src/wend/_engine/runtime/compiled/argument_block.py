@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -235,6 +235,16 @@ def weight_of(visit: Visit, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
     return leaf, lies, place, home, lies.offset, arena, words, packed_weights.patience(lies)
 
 
+class Form(NamedTuple):
+    """How a value lies in the memory of its base. offset, strides: in bytes"""
+
+    base: int
+    shape: tuple[int, ...]
+    dtype: Any
+    offset: int
+    strides: tuple[int, ...]
+
+
 class BlockOwner(Visit):
     """The Python half of a frame: dense copies, and host steps.
 
@@ -249,6 +259,7 @@ class BlockOwner(Visit):
         self.skeleton = skeleton
         self.words = words
         self.asked = asked
+        self.forms: dict[int, Form] = {}  # of the values that host steps read
 
     def environment(self, frame: Any, values: list[Any], outs: list[Any]) -> dict[int, Any]:
         """Return the arrays of all results by value."""
@@ -310,12 +321,10 @@ class BlockOwner(Visit):
 
     def array(self, frame: Any, i: int, values: list[Any], outs: list[Any]) -> Any:
         """Return the elements of a value as an array."""
-        function = self.plan.code.function
-        layout = function.layout(i)
-        base = layout.base
-        value = self.value
-        dtype = function.dtypes[i].numpy
-        shape = tuple([value(n) for n in function.shape(i)])
+        form = self.forms.get(i)
+        if form is None:
+            form = self.forms[i] = self.form_of(i)
+        base, shape, dtype, offset, strides = form
         if 0 in shape:
             return np.empty(shape, dtype)  # there may be no arena at all
         if base in frame.found:
@@ -325,11 +334,18 @@ class BlockOwner(Visit):
         elif base in self.skeleton.source:
             array = values[base].buffer
         else:
-            return frame.arena.view(self.place_of(base), function, i, value)
+            return frame.arena.view(self.place_of(base), shape, dtype, offset, strides)
         if base == i and array.shape == shape:  # a result may be the base with dims of 1 more
             return array
+        return self.part(array, shape, dtype, offset, strides)
+
+    def form_of(self, i: int) -> Form:
+        """Return how a value lies in its base, for the sizes of this owner."""
+        function, value = self.plan.code.function, self.value
+        layout, dtype = function.layout(i), function.dtypes[i].numpy
+        shape = tuple([value(n) for n in function.shape(i)])
         strides = tuple([value(s) * dtype.itemsize for s in layout.strides])
-        return self.part(array, shape, dtype, value(layout.offset) * dtype.itemsize, strides)
+        return Form(layout.base, shape, dtype, value(layout.offset) * dtype.itemsize, strides)
 
 
 _launch.fill("owner", BlockOwner)
