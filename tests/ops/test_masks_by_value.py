@@ -90,6 +90,12 @@ def test_masks_leave_no_step_to_numpy():
     assert not any(flush.host_steps for flush in flushes)
 
 
+def test_positions_are_made_in_inference_mode():
+    with wend.inference_mode():
+        (places,) = wend.tensor([0.0, 2.0]).nonzero(as_tuple=True)
+    assert places.is_inference() and places.tolist() == [1]
+
+
 def test_nonzero_of_what_is_not_known_yet_is_still_recorded():
     """A function that is traced has no values: the count is a size of the graph."""
 

@@ -214,7 +214,9 @@ def places_now(mask: Any) -> list[Any] | None:
 def held(numbers: np.ndarray) -> Any:
     """Return a tensor of int64 that holds these numbers."""
     numbers = np.ascontiguousarray(numbers, np.int64)
-    return _hot.wrap(_hot.held(_types.intern_type(numbers.shape, int64, CPU), numbers))
+    value = _hot.held(_types.intern_type(numbers.shape, int64, CPU), numbers)
+    value.inference = _hot.current_trace().mode.inference
+    return _hot.wrap(value)
 
 
 class NonzeroStatic(Primitive):
