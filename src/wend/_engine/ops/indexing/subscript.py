@@ -192,9 +192,9 @@ def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
         return None
     region = (*shape[:dim], count, *shape[behind:])
     value = _without_leading_ones(value, len(region))
-    given = tuple(value.shape)
-    fits = all(m in (1, n) for m, n in zip(reversed(given), reversed(region), strict=False))
-    if len(given) > len(region) or not fits:
+    extents = tuple(value.shape)
+    fits = all(m in (1, n) for m, n in zip(reversed(extents), reversed(region), strict=False))
+    if len(extents) > len(region) or not fits:
         return None  # the general way words the error
     ranks = held(np.maximum(np.cumsum(flags) - 1, 0).reshape(elements.shape))
     flags = mask if mask.dtype is bool_ else ops.cast(mask, bool_)
