@@ -18,7 +18,7 @@ from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.indexing.keys import Plan, Source, Step, Values, plan_of, read_key
-from wend._engine.ops.indexing.search import held, mask_now, places_now
+from wend._engine.ops.indexing.search import held, mask_now
 from wend._engine.ops.sugar import sugar
 from wend._engine.ops.views.family import Alias
 from wend._engine.ops.views.reshapes import Unsqueeze
@@ -59,9 +59,10 @@ def getitem(x: Tensor, key: object) -> Any:
         raise _located(plan, whole, values, error) from None
     if plan.sources:
         mask = _only_mask(plan.sources, values)
-        if mask is None:
-            return ops.index(x, index_tensors(plan.sources, x, values), plan.dims)
-        return _where_true(x, mask, plan.sources[0].dim)
+        picked = None if mask is None else _where_true(x, mask, plan.sources[0].dim)
+        if picked is None:
+            picked = ops.index(x, index_tensors(plan.sources, x, values), plan.dims)
+        return picked
     return x
 
 
@@ -165,13 +166,13 @@ def _only_mask(sources: tuple[Source, ...], values: Values) -> Any:
 def _where_true(x: Tensor, mask: Tensor, dim: int) -> Any:
     """The slices of x where a mask over dims dim, dim + 1, ... is True, in row-major order.
 
-    These dims are taken as a single dim: of that, kernels read slices by an index.
+    These dims are taken as a single dim: of that, kernels read slices by an index. Returns None
+    where values cannot be had now.
     """
     check_mask(mask, x, dim)
     elements = mask_now(mask)
     if elements is None:
-        columns = mask_columns(mask, x, dim)
-        return ops.index(x, columns, tuple(range(dim, dim + len(columns))))
+        return None
     places = held(np.flatnonzero(elements))
     return ops.index_true(x, places, dim=dim, depth=elements.ndim)
 
@@ -204,11 +205,7 @@ def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
 def mask_columns(mask: Tensor, x: Tensor, dim: int) -> list[Any]:
     """The positions where a mask over dims dim, dim + 1, ... of x is True, a tensor a dim."""
     check_mask(mask, x, dim)
-    now = places_now(mask)
-    if now is not None:
-        return now
-    places = ops.nonzero(mask)
-    return [ops.select(places, 1, k) for k in range(len(mask.shape))]
+    return list(ops.nonzero(mask, as_tuple=True))
 
 
 def check_mask(mask: Tensor, x: Tensor, dim: int) -> None:
