@@ -110,11 +110,15 @@ def count_pass(root, states):
 
 
 def count_at(state):
-    """Count one pass."""
+    """Count one pass.
+
+    Where counts are halved, so is the time that they were counted in: their rate stays.
+    """
     state.passed += 1
     if state.passed > WINDOW:
         state.passed = state.passed >> 1
         state.gained = state.gained >> 1
+        state.born = (state.born + COUNTS.flushes) >> 1
 
 
 def same_type(a, b):
