@@ -1,6 +1,7 @@
 """New paths run as sequences of parts: results, borders, and who computes."""
 
 import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from wend import nn
 from wend._engine.base import config
 from wend._engine.core import _hot
 from wend._engine.runtime import flush
-from wend._engine.runtime.batching import signatures
+from wend._engine.runtime.batching import executor, signatures
 from wend._engine.runtime.flush_log import last_step
 from wend._engine.runtime.parts import parts
 from wend.nn import functional as F
@@ -257,3 +258,52 @@ def test_sums_over_batches_end_their_paths_with_the_backward_pass():
         if k % 20 == 19:
             made.append(_hot.count("states"))
     assert made[2] - made[1] < 400
+
+
+def visited(monkeypatch, times):
+    """The seconds of visits by parts of a path that comes back, and the end of that path."""
+    seconds, states = [], []
+    end, asked = executor.Awaited.end_visit, parts.comes_back
+
+    def end_visit(self, took, duration):
+        end(self, took, duration)
+        seconds.append(self.seconds)
+
+    def comes_back(state):
+        states.append(state)
+        return asked(state)
+
+    monkeypatch.setattr(executor.Awaited, "end_visit", end_visit)
+    monkeypatch.setattr(parts, "comes_back", comes_back)
+    # machine code comes late
+    monkeypatch.setattr(executor.Awaited, "goes_on", goes_on_for_long)
+    net, rng = Net(), np.random.default_rng(1)
+    x, y = sentences(rng, 6)
+    for _ in range(times):
+        F.cross_entropy(net(x), y).backward()
+        for _ in range(10):
+            torch.ones(2).sum().item()
+    return seconds, states[-1]
+
+
+def goes_on_for_long(self):
+    """Take a while over planning, with no machine code in the end."""
+    self.waits, self.planning = True, 0.0
+    before = time.perf_counter()
+    time.sleep(0.002)
+    self.planning = time.perf_counter() - before
+    return True
+
+
+def test_planning_is_no_part_of_the_duration_of_a_visit(monkeypatch):
+    seconds, _ = visited(monkeypatch, 12)
+    assert len(seconds) >= 5
+    assert min(seconds) > 0
+
+
+def test_a_path_that_comes_back_for_long_still_comes_back(monkeypatch):
+    """Counts of visits are halved from time to time; flushes are counted for ever."""
+    _, state = visited(monkeypatch, 400)
+    assert state.passed < 200  # has been halved
+    assert parts.OFTEN * state.passed < _hot.count("flushes")
+    assert parts.comes_back(state)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: compiled from the second visit on if the first has taken longer than planning will.
 THIRD = 3
 #: Seconds that planning takes for an op, about.
-PLANNING = 0.0003
+PLANNING = 0.0002
 #: How many structures' visits are remembered.
 MOST_STRUCTURES = 4096
 #: Paths of more ops than this are not planned: planning would take too long. Where groups can run
@@ -265,7 +265,8 @@ class TieredPlan:
                 _under_way.add(self)
             if self.compilation is not None:
                 share = share_of(self)
-                plan_a_slice(self.compilation, max(LONGEST, share * self.seconds), share)
+                longest = max(LONGEST, min(1.0, share) * self.seconds)
+                plan_a_slice(self.compilation, longest, share)
                 if self.compilation.ready:
                     self.compiled = self.compilation.finish()
         except CompileDeclined as reason:
@@ -291,8 +292,6 @@ class TieredPlan:
 SHARE, LONGEST = 0.1, 0.004
 #: Seconds that the reference may take for a plan until planning may take as long as the reference.
 PATIENCE = 0.2
-#: Seconds that making a plan takes for an op, about: planning a short path may begin earlier.
-MAKING = 0.001
 #: The most seconds that planning rests after a slice that has taken more than its share. A step
 #: within a slice is not divided, and may take as long as a short flush.
 MOST_REST = 0.2
@@ -301,25 +300,29 @@ _planned_last = _rests_until = time.perf_counter()
 
 
 def share_of(plan: TieredPlan) -> float:
-    """Return the share of all time for planning a plan: the more, the longer the reference ran.
+    """Return the share of all time for planning a plan: the more, the longer its visits have taken.
 
-    So planning costs at most about as much as the reference has cost in vain.
+    From a share of 1 on, the visits have taken as long as planning will: a plan pays from then on
+    if the path comes as often again as before.
     """
-    patience = min(PATIENCE, MAKING * max(1, plan.n_ops))
-    return min(1.0, max(SHARE, plan.spent / patience))
+    patience = min(PATIENCE, PLANNING * max(1, plan.n_ops))
+    return max(SHARE, plan.spent / patience)
 
 
 def plan_a_slice(compilation: Compilation, longest: float, share: float) -> None:
     """Go on with planning, for a share of the time since the last slice.
 
+    From a share of 1 on planning does not rest: it would only pay later.
+
     longest: seconds after which no further step of the slice begins
     """
     global _planned_last, _rests_until
     now = time.perf_counter()
-    if compilation.planned or now < _rests_until:
+    if compilation.planned or (now < _rests_until and share < 1.0):
         return
+    seconds = longest if share >= 1.0 else min(share * (now - _planned_last), longest)
     try:
-        compilation.plan(min(share * (now - _planned_last), longest))
+        compilation.plan(seconds)
     finally:
         _planned_last = time.perf_counter()
         _rests_until = _planned_last + min((_planned_last - now) / share, MOST_REST)

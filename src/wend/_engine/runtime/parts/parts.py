@@ -177,14 +177,13 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
         return False
     if any(v.segment is not None and is_grouped(v.segment) for v in trace.values):
         return False
-    state, awaited = trace.state, None
+    state, awaited, start = trace.state, None, time.perf_counter()
     if state is not None and comes_back(state) and not leads_nowhere(state):
         if ENDS not in (state.plans or {}):
             return False
         awaited = executor.awaited_behind(state)
         if awaited is None or not awaited.goes_on():
             return False
-    start = time.perf_counter()
     try:
         cutter = cutter_of(trace, True)
     except Exception as fault:
