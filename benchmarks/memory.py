@@ -2,6 +2,7 @@
 
 python benchmarks/memory.py
 python benchmarks/memory.py --iterations 5000      # a quick look
+python benchmarks/memory.py --loop "trees of new shapes" --iterations 1000000
 python benchmarks/memory.py --peak                 # transformer, batch 48, 256 characters (Linux)
 """
 
@@ -17,8 +18,12 @@ LOOPS = [
     "trains, reads no value",
     "sizes always change",
     "structure never repeats",
+    "trees of new shapes",
 ]
-COLUMNS = ["loop", "framework", "iterations", "start MB", "growth MB", "most MB above", "aim"]
+COLUMNS = [
+    "loop", "framework", "iterations", "start MB", "growth MB", "most MB above", "aim", "first ms",
+    "last ms",
+]  # fmt: skip
 
 
 def measure(loop: str, framework: str, iterations: int, warm_up: int) -> dict[str, Any]:
@@ -36,6 +41,8 @@ def measure(loop: str, framework: str, iterations: int, warm_up: int) -> dict[st
         "growth MB": found["end"] - found["start"],
         "most MB above": found["most"] - found["start"],
         "aim": "<= 20" if framework == "wend" else "",
+        "first ms": found["first"],
+        "last ms": found["last"],
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend._engine.base import config
+from wend._engine.base.weak_objects import WeakObjects
 from wend._engine.compiler import pipeline
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.compiler.schedule.fuse import MOST_OPS
@@ -292,3 +293,25 @@ def test_a_plan_without_ops_has_a_share():
         n_ops, spent = 0, 0.0
 
     assert tiers.share_of(Empty()) == tiers.SHARE
+
+
+def test_few_plans_are_in_the_making(monkeypatch):
+    """Where more and more paths come three times, the least worthy plans begin again."""
+    a_slice_each(monkeypatch)
+    monkeypatch.setattr(tiers, "MOST_UNDER_WAY", 2)
+    monkeypatch.setattr(tiers, "_under_way", WeakObjects())
+    worth = {}
+    monkeypatch.setattr(tiers, "share_of", lambda plan: worth.get(id(plan), 1e-9))
+    x = torch.linspace(-1, 1, 6)
+    expected = [chain(x, n).tolist() for n in (20, 21, 22)]
+    plans = []
+    for n in (20, 21, 22):
+        for _ in range(3):
+            chain(x, n).tolist()
+        plans.append(last_plan())
+    assert [plan.compilation is not None for plan in plans] == [True, True, False]
+    assert plans[2].why_no_code() == "other plans come first"
+    worth[id(plans[2])], worth[id(plans[1])] = 2e-9, 1e-8
+    chain(x, 22).tolist()
+    assert [plan.compilation is not None for plan in plans] == [False, True, True]
+    assert [chain(x, n).tolist() for n in (20, 21, 22)] == expected

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample
 from wend._engine.core.types import Spec
 
@@ -23,7 +23,6 @@ class UserFunction(Primitive):
     signature = "inputs: tensors, results: tensors"
     result = list
     torch = TorchCall(grad_name="BackwardCFunction")
-    schedule = OpSchedule(unlowered="the program's own function has computed the results")
     facts = OpFacts(calls_user=True, supports=frozenset({"bool", "int", "float", "complex"}))
     formal_gradient = True
 

@@ -136,7 +136,8 @@ class TieredPlan:
         if self.hopeless:
             return "too many ops to plan"
         if self.compilation is None:
-            return f"visit {self.visits}, compiled from visit {THIRD} on"
+            visit = f"visit {self.visits}, compiled from visit {THIRD} on"
+            return visit if self.visits < THIRD else "other plans come first"
         if not self.compilation.planned:
             return "being planned"
         return f"{len(self.compilation.left)} kernels are being compiled"
@@ -261,6 +262,8 @@ class TieredPlan:
             if config.settings.wait:
                 self.compiled = compile_plan(self.reference, offer=self.offer)
             elif self.compilation is None:
+                if not makes_room(self):
+                    return
                 self.compilation = Compilation(self.reference, self.offer)
                 _under_way.add(self)
             if self.compilation is not None:
@@ -295,6 +298,8 @@ PATIENCE = 0.2
 #: The most seconds that planning rests after a slice that has taken more than its share. A step
 #: within a slice is not divided, and may take as long as a short flush.
 MOST_REST = 0.2
+#: The most plans in the making: half-made ones hold more memory than finished ones.
+MOST_UNDER_WAY = 64
 _under_way: WeakObjects[TieredPlan] = WeakObjects()
 _planned_last = _rests_until = time.perf_counter()
 
@@ -326,6 +331,21 @@ def plan_a_slice(compilation: Compilation, longest: float, share: float) -> None
     finally:
         _planned_last = time.perf_counter()
         _rests_until = _planned_last + min((_planned_last - now) / share, MOST_REST)
+
+
+def makes_room(plan: TieredPlan) -> bool:
+    """Return whether a plan may be begun, for which a less worthy one may have to begin again.
+
+    Where structures hardly repeat, more and more paths have come three times.
+    """
+    others = [other for other in _under_way.alive() if other is not plan]
+    if len(others) < MOST_UNDER_WAY:
+        return True
+    least = min(others, key=share_of)
+    if share_of(plan) <= share_of(least):
+        return False
+    least.begin_again()
+    return True
 
 
 def is_making_others(plan: TieredPlan | None) -> bool:

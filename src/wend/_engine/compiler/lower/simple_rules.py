@@ -24,6 +24,7 @@ from wend._engine.ops.extremes import Amax
 from wend._engine.ops.joining import Clone, SumTo
 from wend._engine.ops.neural.patches import Patches
 from wend._engine.ops.reduce import Reduction, Sum
+from wend._engine.ops.user import UserFunction
 from wend._engine.ops.views.complexes import Part
 from wend._engine.ops.views.family import Alias
 from wend._engine.ops.views.family import View as ViewOp
@@ -41,6 +42,16 @@ def first_operand(low: Lowering, node: Node) -> bool:
 def identity(low: Lowering, node: Node) -> bool:
     """The operand itself, unless the op has to look at elements."""
     return not node.prim.facts.fallible and low.alias(node, node.inputs[0])
+
+
+@lowers(UserFunction)
+def user_function(low: Lowering, node: Node) -> bool:
+    """The last operands: the user's function has computed them as its results."""
+    f = low.function
+    results = node.inputs[-len(node.outputs) :]
+    for out, source in zip(node.outputs, results, strict=True):
+        f.same[out] = f.resolve(source)
+    return True
 
 
 @lowers(Part)
