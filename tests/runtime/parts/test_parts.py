@@ -11,9 +11,11 @@ import wend as torch
 from tries import own_trie
 from wend import nn
 from wend._engine.base import config
+from wend._engine.compiler.llvm_ir import jit
 from wend._engine.core import _hot
 from wend._engine.runtime import flush
 from wend._engine.runtime.batching import executor, signatures
+from wend._engine.runtime.compiled import plan
 from wend._engine.runtime.flush_log import last_step
 from wend._engine.runtime.parts import parts
 from wend.nn import functional as F
@@ -307,3 +309,28 @@ def test_a_path_that_comes_back_for_long_still_comes_back(monkeypatch):
     assert state.passed < 200  # has been halved
     assert parts.OFTEN * state.passed < _hot.count("flushes")
     assert parts.comes_back(state)
+
+
+def test_sums_over_batches_are_not_planned_as_wholes(monkeypatch):
+    """Four batches of drawn lengths hardly come back together, and each of them does."""
+    passes = []
+    real = plan.Compilation
+
+    def begun(reference, offer=None):
+        passes.append(sum(state.is_step for state in reference.path.states))
+        return real(reference, offer)
+
+    monkeypatch.setattr(plan, "Compilation", begun)
+    net, rng, draw = Net(), np.random.default_rng(1), random.Random(2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for k in range(80):
+        optimizer.zero_grad()
+        for _ in range(4):
+            loss = ragged(net, rng, draw)
+            loss.backward()
+        optimizer.step()
+        loss.item()
+        if k % 20 == 19:
+            jit.drain()
+    assert passes.count(1) >= 7
+    assert max(passes) == 1

@@ -22,7 +22,7 @@ cdef class StepPrimitive:
     cdef object __weakref__
 
 cdef list RETAINED
-cdef long long DIVERGING, RARE
+cdef long long DIVERGING, RARE, ENDINGS
 @cython.locals(k=Py_ssize_t, n=Py_ssize_t, leaf=Leaf, t=Tensor, have=Tensor, before=dict)
 cpdef give_gradients(list leaves, list grads)
 cpdef restore(object holder, object value)

@@ -70,6 +70,8 @@ def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
 #: A path ends with a backward pass if more than so many continuations were met, and passes are not
 #: so many times as frequent as new continuations.
 DIVERGING, RARE = 3, 64
+#: So many passes end there, until the program may show that one continuation comes back by now.
+ENDINGS = 4096
 
 
 class StepPrimitive:
@@ -149,7 +151,8 @@ def backward_step(trace, v, retain_graph):
         SLOTS.backward_on(trace, retain_graph, leaves, older, fresh)
     else:
         give_gradients(leaves, fresh)
-    if child.gained > DIVERGING and RARE * child.gained > child.passed:
+    if child.ending > 0 or (child.gained > DIVERGING and RARE * child.gained > child.passed):
+        child.ending = ENDINGS if child.ending == 0 else child.ending - 1
         flush(trace)  # each pass has another continuation: the path ends here
     return True
 

@@ -15,7 +15,7 @@ FIELDS = {
     "Record": ("prim rest mode out_type outs program code", "n_in lasti first n_out arg0",
                "many is_step requires_grad linked within"),
     "State": ("parent t0 t1 t2 trest last_args children child plans nodes leaves step",
-              "depth inner stamp born passed gained simple", ""),
+              "depth inner stamp born passed gained simple ending", ""),
     "Trace": ("state sites extra site_code", "site_lasti", ""),
     "TensorType": ("size extents kind", "nbytes", ""),
     "PrimitiveBase": ("last_t0 last_t1 last_t2 last_more last_rest last_program last_outs piece"

@@ -200,6 +200,7 @@ cdef class State(Record):
     cdef public long long born
     cdef public long long passed
     cdef public long long gained
+    cdef public long long ending
     cdef object __weakref__
 
 cdef class Trace:

@@ -1704,6 +1704,7 @@ class State(Record):
     born: _int
     passed: _int
     gained: _int
+    ending: _int
     prim: Any
     i0: Any
     i1: Any

@@ -45,6 +45,8 @@ AWAITED = "plan in the making"
 #: About how many ops a path and its backward pass have together, for each op of the path. A path
 #: whose backward pass is too long to be planned stays with groups, which run both.
 WITH_BACKWARD = 3
+#: A plan is awaited where one of so many visits, or more, goes on as the planned path does.
+OFTEN = 4
 #: The visit by groups from which on the duration counts: earlier visits make templates. Until the
 #: second number, the duration does not count while machine code of templates is in the making.
 SETTLED, SETTLED_ANYWAY = 4, 40
@@ -312,6 +314,8 @@ def await_code(plan: object, batch: FlushJob, in_parts: bool) -> None:
     start = batch.states[step].parent
     if not (in_parts or is_worth(plan, step)) or start is None or start.passed == 0:
         return
+    if not goes_on_alike(batch, step):
+        return  # something else follows each time: the path is to end with the backward pass
     plans = start.plans = start.plans or {}
     known = plans.get(AWAITED)
     if known is None or not known.refused:
@@ -319,6 +323,16 @@ def await_code(plan: object, batch: FlushJob, in_parts: bool) -> None:
         batch.states[step].simple = 0
         if step >= LONG:
             plan.begin(batch)
+
+
+def goes_on_alike(batch: FlushJob, step: int) -> bool:
+    """Return whether what follows on the first step of a backward pass has often followed.
+
+    step: the index of that step
+    """
+    passed = 0 if batch.state is None else batch.state.passed
+    every = batch.states[step].passed
+    return step + 1 == len(batch.states) or (passed > 0 and OFTEN * passed >= every)
 
 
 def allowed() -> bool:

@@ -227,9 +227,12 @@ def start_of(job: FlushJob) -> State | None:
 
 
 def visits_of(job: FlushJob) -> int:
-    """Return how many visits of a path have run in parts."""
+    """Return how many visits of a path have run in parts, if all were visits of the whole path."""
     start = start_of(job)
-    return 0 if start is None else int(start.passed)
+    step = next((k for k, state in enumerate(job.states) if state.is_step), len(job.states) - 1)
+    if start is None or not executor.goes_on_alike(job, step):
+        return 0
+    return int(start.passed)
 
 
 _hot.set_slot("backward_in_parts", backward_in_parts)
