@@ -20,7 +20,9 @@ from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
-from wend._engine.ops.numeric import Array, require, widen
+from wend._engine.ops.elementwise.transcendental import Logaddexp
+from wend._engine.ops.numeric import Array, accumulator, require, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
 #: So many places of the row before lead to a place, with itself.
 WIDTH = 3
@@ -77,6 +79,32 @@ class _BandScan(Primitive, abstract=True):
         b = ops.reshape(ops.movedim(b, 0, 1), (t, size * n, m))
         return ops.movedim(ops.reshape(self.again(w, b), (t, size, n, m)), 1, 0)
 
+    def onnx(self, g: OnnxBuilder, w: OnnxValue, b: OnnxValue) -> OnnxValue:
+        shape, wide = b.shape, accumulator(b.dtype)
+        nothing = g.constant(-np.inf if type(self).add is np.logaddexp else 0, wide)
+        ways = [g.cast(g.reshape(g.slice(w, 0, j, j + 1, 1), shape), wide) for j in range(WIDTH)]
+        terms = g.cast(b, wide)
+        if self.back:  # the weights of a row stand beside the row they lead to
+            ways = [
+                moved(g, moved(g, x, 0, -1, nothing), 2, -j, nothing) for j, x in enumerate(ways)
+            ]
+            ways = [turned(g, x) for x in ways]
+            terms = turned(g, terms)
+        start = g.node("Expand", nothing, g.sizes(shape[1:]))
+
+        def step(inner: Any, y: Any, total: Any, *weights: Any) -> Any:
+            for j, weight in enumerate(weights):
+                before = moved(inner, y, 1, -j if self.back else j, nothing)
+                total = self.onnx_sum(inner.elements, total, weight, before)
+            return total
+
+        y = g.scan(step, start, [terms, *ways], 0)
+        return g.cast(turned(g, y) if self.back else y, b.dtype)
+
+    def onnx_sum(self, b: Any, total: Any, weight: Any, before: Any) -> Any:
+        """The sum with one more term.  b: a builder of formulas"""
+        return b.add(total, b.mul(weight, before))
+
     def again(self, w: Tensor, b: Tensor) -> Tensor:
         """The same op on new operands."""
         raise NotImplementedError
@@ -125,6 +153,9 @@ class LogBandScan(_BandScan):
     def again(self, w: Tensor, b: Tensor) -> Tensor:
         return ops.log_band_scan(w, b)
 
+    def onnx_sum(self, b: Any, total: Any, weight: Any, before: Any) -> Any:
+        return Logaddexp.of(("T", "T")).emit(b, total, b.add(weight, before))
+
     def vjp(self, g: Tensor, y: Tensor, w: Tensor, b: Tensor) -> tuple[Any, ...]:
         # Places without a way have shares of 0: there y may be infinite.
         least = float("-inf")
@@ -135,6 +166,28 @@ class LogBandScan(_BandScan):
         sums = ops.band_scan(shares, g, True)
         first = ops.where(nothing, 0, ops.exp(ops.sub(b, finite)))
         return ops.mul(ops.unsqueeze(sums, 0), shares), ops.mul(sums, first)
+
+
+def moved(g: Any, x: Any, dim: int, places: int, value: Any) -> Any:
+    """The ONNX value x, moved along a dim; `value` comes in where places become free."""
+    if not places:
+        return x
+    front, behind = [0] * x.rank, [0] * x.rank
+    (front if places > 0 else behind)[dim] = abs(places)
+    shape = x.shape
+    longer = g.node("Pad", x, g.sizes((*front, *behind)), value)
+    longer.shape = tuple([n + abs(places) if d == dim else n for d, n in enumerate(shape)])
+    first, end = (0, -places) if places > 0 else (-places, None)
+    part = g.slice(longer, dim, first, end, 1)
+    part.shape = shape
+    return part
+
+
+def turned(g: Any, x: Any) -> Any:
+    """The ONNX value x with the rows of dim 0 in reverse order."""
+    part = g.slice(x, 0, -1, -(2**63), -1)
+    part.shape = x.shape
+    return part
 
 
 def shifted(y: Tensor, value: float) -> Tensor:
