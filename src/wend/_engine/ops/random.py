@@ -511,7 +511,6 @@ class MultinomialDraw(Primitive):
 
     signature = "input, count: size, seed: scalar, offset: scalar, *, replacement: bool = False"
     facts = OpFacts(supports=frozenset({"float"}), random=True, fallible=True)
-    schedule = OpSchedule(library="sorting by NumPy")
     vjp = NO_GRADIENT
     replacement: bool
 
