@@ -263,3 +263,27 @@ def test_an_error_beside_a_last_part_leaves_the_writes_before_it(where):
         found = written()
     with own_trie(sealed=True), torch.autobatch(False):
         np.testing.assert_array_equal(found, written())
+
+
+@pytest.mark.parametrize("place", ["run_rest", "run_writes"])
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_failure_beside_a_last_part_changes_no_result(
+    place, behind, planted_failure, monkeypatch
+):
+    words = lengths_of(2)
+    with own_trie(sealed=True), torch.autobatch(False):
+        expected = remembered(words, unread)
+    real, calls = getattr(split_flush, place), []
+
+    def planted(*arguments):
+        calls.append(1)
+        if behind:
+            real(*arguments)
+        raise ArithmeticError("planted")
+
+    monkeypatch.setattr(split_flush, place, planted)
+    with own_trie(sealed=True), pytest.warns(RuntimeWarning, match="planted"):
+        found = remembered(words, unread)
+    assert calls and planted_failure.count() > 0
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

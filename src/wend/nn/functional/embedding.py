@@ -97,13 +97,14 @@ def _known(value: Value, norm: tuple[float, float]) -> _Limited | None:
 def _note(weight: Tensor, former: Value, data: Value, norm: tuple[float, float]) -> None:
     """Note what a table was before its rows were shrunk.  data: the new value"""
     trace, value = _hot.current_trace(), _hot.value_of(weight)
-    if any(v.serial != trace.serial for v in (value, former, data)) or value.buffer is not None:
+    serial = trace.serial
+    if value.buffer is not None or not value.serial == former.serial == data.serial == serial:
         return
-    if _limited and next(iter(_limited))[0] != trace.serial:
+    if _limited and next(iter(_limited))[0] != serial:
         _limited.clear()
     at = len(trace.states) - 1
     known = _Limited(trace.states[at], at, former.index, data.index, norm)
-    _limited[trace.serial, value.index] = known
+    _limited[serial, value.index] = known
 
 
 def embedding(

@@ -14,7 +14,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from wend._engine.base.interrupts import is_interrupt
+from wend._engine.base.errors import DefectError
 from wend._engine.core import _hot
 from wend._engine.core._hot import FlushJob, Record, Trace, Value
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
@@ -24,6 +24,7 @@ from wend._engine.runtime.batching.levels import GroupedPlan
 from wend._engine.runtime.batching.signatures import code
 from wend._engine.runtime.executors import Executor, FlushRun, always, compute
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
+from wend._engine.runtime.repair import is_told
 from wend._engine.transforms.hooks import retaining
 
 _grouper: ModuleType = _grouper_select.select()
@@ -225,7 +226,7 @@ def run_before_writes(batch: FlushJob, live: list[int], chosen: set[int]) -> str
         run_rest(rest, sorted({*read, *(i for i in live if i not in made)}), batch)
         run_writes(batch, [i for i in live if i in made], sorted(chosen))
     except Exception as error:
-        if is_interrupt(error):
+        if isinstance(error, DefectError) or not is_told(error):
             raise
         # Only a plan of the whole flush knows which handles go back to which values.
         for i in {*live, *read}:
