@@ -127,10 +127,11 @@ class Lookups:
         return wrap(Coordinates((count,), at[None]), values)
 
 
-def lookup(weight: Tensor, indices: Tensor, padding_idx: int) -> Tensor:
+def lookup(weight: Tensor, indices: Tensor, padding_idx: int, rows: Tensor | None = None) -> Tensor:
     """weight[indices]; each look-up is an element of the sparse gradient, in the given order.
 
     weight: a leaf that requires grad     padding_idx: this row gets no gradient; negative for none
+    rows: weight[indices] without gradients, if somebody has looked them up
     """
     trace = _hot.current_trace()
     table = _hot.value_of(weight)
@@ -141,12 +142,13 @@ def lookup(weight: Tensor, indices: Tensor, padding_idx: int) -> Tensor:
     value = _hot.value_of(indices)
     if value.extra is not None and value.buffer is not None:  # others may write to this memory
         value = _hot.held(value.type, value.buffer.copy())
-    mode = trace.mode
-    trace.mode = off_mode(mode)
-    try:
-        rows = ops.embedding(weight, _hot.wrap(value))  # nobody else writes to this handle
-    finally:
-        trace.mode = mode
+    if rows is None:
+        mode = trace.mode
+        trace.mode = off_mode(mode)
+        try:
+            rows = ops.embedding(weight, _hot.wrap(value))  # nobody else writes to this handle
+        finally:
+            trace.mode = mode
     return rows + segment.structure.later.enter(segment, rows, value, padding_idx)
 
 

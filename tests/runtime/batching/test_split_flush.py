@@ -185,3 +185,105 @@ def test_updates_by_hand_stay_a_part_of_their_own_when_the_data_comes_back(outco
             assert (True in outcomes) == batched, "the last step must have been run in two parts"
         found[batched] = weight.detach().numpy()
     np.testing.assert_allclose(found[True], found[False], rtol=1e-10)
+
+
+# -- a last part: writes in place that nothing reads -----------------------------------------------
+
+
+def remembered(words, change):
+    """Loss, gradient, memory of states and numbers of writes; change: called before each write."""
+    torch.manual_seed(5)
+    cell, data = nn.Linear(6, 6), torch.from_numpy(np.arange(12, dtype=np.float32).reshape(2, 6))
+    memory, writes = torch.zeros(11, 6), torch.zeros(11)
+    torch.synchronize()  # what the model begins with is no part of the flush
+    sums = []
+    for sentence in words:
+        state = data[:1] / 10
+        for word in sentence:
+            state = torch.tanh(cell(state * 0.9 + 0.1))
+            change(memory, sums, word)
+            memory.index_copy_(0, torch.tensor([word]), state.detach() * 2)
+            writes.index_add_(0, torch.tensor([word]), torch.ones(1))
+        sums.append(state)
+    loss = torch.cat(sums).pow(2).sum()
+    loss.backward()
+    found = loss, memory, writes, cell.weight.grad, cell.bias.grad
+    return [x.detach().numpy().copy() for x in found]
+
+
+def unread(memory, sums, word):
+    pass
+
+
+def read(memory, sums, word):
+    """The rest reads what has been written: then there is no last part."""
+    sums.append(memory[word : word + 1] * 1)
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["on the trie", "off the trie"])
+@pytest.mark.parametrize("change", [unread, read], ids=lambda f: f.__name__)
+def test_writes_that_nothing_reads_are_a_last_part(change, sealed, outcomes, monkeypatch):
+    chosen = []
+    real = split_flush.last_part
+
+    def watched(states):
+        chosen.append(real(states))
+        return chosen[-1]
+
+    monkeypatch.setattr(split_flush, "last_part", watched)
+    words = lengths_of(2)
+    with own_trie(sealed=sealed):
+        found = remembered(words, change)
+    assert any(chosen) == (True in outcomes) == (change is unread)
+    with own_trie(sealed=sealed), torch.autobatch(False):
+        expected = remembered(words, change)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("where", ["rest", "last"])
+def test_an_error_beside_a_last_part_leaves_the_writes_before_it(where):
+    def written():
+        memory, state, table = torch.zeros(4, 2), torch.ones(1, 2), torch.ones(3, 2)
+        for k in range(executor.LONG):
+            state = torch.tanh(state + 0.5)
+            if k % 20 == 0:
+                memory.index_copy_(0, torch.tensor([k // 20 % 4]), state * 0 + k)
+            if k == 90:
+                bad = torch.tensor([3]) + 4  # its value is not known yet
+                if where == "rest":
+                    state = state + nn.functional.embedding(bad, table)
+                else:
+                    memory.index_copy_(0, bad, state)
+        with pytest.raises(IndexError):
+            torch.synchronize()
+        return memory.numpy().copy()
+
+    with own_trie(sealed=True):
+        found = written()
+    with own_trie(sealed=True), torch.autobatch(False):
+        np.testing.assert_array_equal(found, written())
+
+
+@pytest.mark.parametrize("place", ["run_rest", "run_writes"])
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_failure_beside_a_last_part_changes_no_result(
+    place, behind, planted_failure, monkeypatch
+):
+    words = lengths_of(2)
+    with own_trie(sealed=True), torch.autobatch(False):
+        expected = remembered(words, unread)
+    real, calls = getattr(split_flush, place), []
+
+    def planted(*arguments):
+        calls.append(1)
+        if behind:
+            real(*arguments)
+        raise ArithmeticError("planted")
+
+    monkeypatch.setattr(split_flush, place, planted)
+    with own_trie(sealed=True), pytest.warns(RuntimeWarning, match="planted"):
+        found = remembered(words, unread)
+    assert calls and planted_failure.count() > 0
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

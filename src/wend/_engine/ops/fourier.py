@@ -77,6 +77,9 @@ class FftC2c(Transform):
             return x.astype(np.result_type(x.dtype, np.complex64))
         from scipy import fft
 
+        if len(axes) == 1:
+            one, norms = (fft.ifft, _INVERSE) if self.inverse else (fft.fft, _FORWARD)
+            return one(x, axis=axes[0], norm=norms[self.scale])
         if self.inverse:
             return fft.ifftn(x, axes=axes, norm=_INVERSE[self.scale])
         return fft.fftn(x, axes=axes, norm=_FORWARD[self.scale])
@@ -117,6 +120,8 @@ class FftR2c(Transform):
             return np.zeros(shape, np.result_type(x.dtype, np.complex64))
         from scipy import fft
 
+        if len(axes) == 1:
+            return fft.rfft(x, axis=axes[0], norm=_FORWARD[self.scale])
         return fft.rfftn(x, axes=axes, norm=_FORWARD[self.scale])
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
@@ -162,6 +167,8 @@ class FftC2r(Transform):
             return np.zeros(self.with_last(x.shape, last), x.real.dtype)
         from scipy import fft
 
+        if len(axes) == 1:
+            return fft.irfft(x, last, axes[0], norm=_INVERSE[self.scale])
         sizes = [last if d == axes[-1] else x.shape[d] for d in axes]
         return fft.irfftn(x, sizes, axes=axes, norm=_INVERSE[self.scale])
 

@@ -511,7 +511,6 @@ class MultinomialDraw(Primitive):
 
     signature = "input, count: size, seed: scalar, offset: scalar, *, replacement: bool = False"
     facts = OpFacts(supports=frozenset({"float"}), random=True, fallible=True)
-    schedule = OpSchedule(library="sorting by NumPy")
     vjp = NO_GRADIENT
     replacement: bool
 
@@ -530,12 +529,12 @@ class MultinomialDraw(Primitive):
 
     def reference(self, x: Array, count: int, seed: int, offset: int) -> Array:
         weights = x.astype(np.float64).reshape(-1, x.shape[-1])
-        _check_weights(weights)
         rows, n = weights.shape
         if self.replacement:
             u = philox.unit64(philox.words64(seed, offset, rows * count)).reshape(rows, count)
             y = _by_inversion(weights, u)
         else:
+            _check_weights(weights)
             u = philox.unit64(philox.words64(seed, offset, rows * n)).reshape(rows, n)
             with np.errstate(all="ignore"):
                 race = np.where(weights > 0, weights / -np.log1p(-u), -1.0)
@@ -582,12 +581,19 @@ class MultinomialDraw(Primitive):
 
 
 def _by_inversion(weights: Array, u: Array) -> Array:
-    cumulative = np.cumsum(weights, axis=1)
+    with np.errstate(all="ignore"):
+        cumulative = weights.cumsum(axis=1)
+        totals = cumulative[:, -1]
+        plain = weights.size and weights.min() >= 0 and totals.min() > 0 and totals.max() < np.inf
+    if not plain:
+        _check_weights(weights)
     y = np.empty(u.shape, np.int64)
-    for row, (bounds, draws) in enumerate(zip(cumulative, u, strict=True)):
-        y[row] = np.searchsorted(bounds, draws * bounds[-1], side="right")
+    for row, bounds in enumerate(cumulative):
+        y[row] = bounds.searchsorted(u[row] * totals[row], side="right")
+    if y.size and y.max() >= weights.shape[1]:
         # Rounding may pass the last bound: go back to the last weight that is not 0.
-        y[row] = np.minimum(y[row], np.flatnonzero(weights[row])[-1])
+        for row in range(len(y)):
+            y[row] = np.minimum(y[row], np.flatnonzero(weights[row])[-1])
     return y
 
 

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from wend._engine.base.dtypes import float32, float64, int64
+from wend._engine.base.dtypes import float32, float64
 from wend._engine.base.errors import DTypeNotImplemented, ValueRefused
-from wend._engine.core._hot import current_trace
-from wend._engine.core.provenance import one_site
-from wend._frontend.toolkit import Tensor, arange, full, ops, tensor
+from wend._engine.ops.composites.criteria.alignment import NEVER
+from wend._frontend.toolkit import Tensor, arange, ops, tensor
 
 __all__ = ["ctc_loss"]
-
-# Stands for log(0): a finite number keeps the gradients of impossible paths at zero.
-_NEVER = -1e30
 
 
 def ctc_loss(
@@ -47,10 +43,14 @@ def ctc_loss(
     sizes = _lengths("target_lengths", target_lengths, batch, bound)
     if not 0 <= blank < classes:
         raise ValueRefused(f"ctc_loss: blank must be one of the {classes} labels, and is {blank}")
-    labels = _padded(targets, sizes, blank)
-    ends, counts = tensor(sizes), None if min(steps, default=0) == longest else tensor(steps)
-    with one_site(current_trace()):  # the recursion is many ops of a single line
-        loss = _negative_log(log_probs, labels, ends, counts, blank)
+    labels = _rows(targets, sizes)
+    ends = target_lengths if isinstance(target_lengths, Tensor) else tensor(sizes)
+    ends = ends.reshape(batch)
+    counts = None if min(steps, default=0) == longest else tensor(steps)
+    if longest:
+        loss = ops.alignment_loss(log_probs, labels, ends, counts, blank)
+    else:
+        loss = ops.where(ends == 0, log_probs.new_zeros(()), -NEVER)
     # Adds 0, whose gradient turns that of the rest into log_softmax's.
     masses = ops.exp(ops.clamp(log_probs, max=80)).sum(2)
     if counts is not None:
@@ -58,7 +58,7 @@ def ctc_loss(
     mass = masses.sum(0)
     loss = loss + (mass - mass.detach())
     impossible = 0.0 if zero_infinity else float("inf")
-    loss = loss.masked_fill(loss > -_NEVER / 10, impossible)
+    loss = loss.masked_fill(loss > -NEVER / 10, impossible)
     if reduction == "mean":
         return (loss / ops.clamp(ends, min=1)).mean()
     if reduction == "sum":
@@ -83,63 +83,15 @@ def _lengths(name: str, lengths: Any, batch: int, bound: int) -> list[int]:
     return example_lengths
 
 
-def _padded(targets: Tensor, sizes: list[int], blank: int) -> Tensor:
-    """Return the labels as rows of one width, (N, S): behind a row's own labels there are blanks.
+def _rows(targets: Tensor, sizes: list[int]) -> Tensor:
+    """Return the labels as rows of one width, (N, S), with any numbers behind a row's own.
 
-    targets: rows of labels with any numbers behind a row's own, or all labels in a row
+    targets: such rows, or all labels in a row
     """
     width = max(sizes, default=0)
     if targets.dim() == 2:
-        rows = targets[:, :width]
-    elif width:
-        starts = tensor([0, *accumulate(sizes[:-1])]).unsqueeze(1)
-        # Places behind the last label stand for blanks.
-        rows = targets[ops.clamp(starts + arange(width), max=targets.numel() - 1)]
-    else:
-        rows = targets.new_zeros((len(sizes), 0))
-    inside = arange(width) < tensor(sizes, dtype=int64).unsqueeze(1)
-    return ops.where(inside, rows.to(int64), blank)
-
-
-def _negative_log(
-    log_probs: Tensor, labels: Tensor, ends: Tensor, counts: Tensor | None, blank: int
-) -> Tensor:
-    """Return -log p(labels) of each example, by the forward recursion over states; (N,).
-
-    log_probs: (T, N, C)   labels: (N, S)   ends: how many labels an example has
-    counts: how many of the T steps; None if all
-    A state is a label or a blank before, between or behind labels. A state behind the last of an
-    example leads to none before.
-    """
-    longest, batch, _ = log_probs.shape
-    width = labels.shape[1]
-    blanks = labels.new_full((batch, width), blank)
-    states = ops.cat(
-        [ops.stack([blanks, labels], 2).flatten(1), labels.new_full((batch, 1), blank)], 1
-    )
-    n_states = 2 * width + 1
-    dtype = log_probs.dtype
-    never = full((), _NEVER, dtype=dtype)
-    nothing = ops.where(ends == 0, 0.0, -never)  # the loss without a step
-    if longest == 0:
-        return nothing
-    scores = log_probs.gather(2, states.expand(longest, batch, n_states))
-    alpha = ops.where(arange(n_states) < 2, scores[0], never)
-    if width:
-        jump = ops.pad((states[:, 2:] != blank) & (states[:, 2:] != states[:, :-2]), (2, 0))
-    for t in range(1, longest):
-        ways = alpha
-        if width:  # from the state itself, the one before, and over a blank
-            before = ops.pad(alpha, (2, 0), value=_NEVER)
-            over = ops.where(jump, before[:, :-2], never)
-            ways = ops.logaddexp(ops.logaddexp(alpha, before[:, 1:-1]), over)
-        following = ways + scores[t]
-        alpha = (
-            following if counts is None else ops.where((counts > t).unsqueeze(1), following, alpha)
-        )
-    last = (2 * ends).unsqueeze(1)
-    final = alpha.gather(1, last).squeeze(1)
-    if width:
-        before = alpha.gather(1, ops.clamp(last - 1, min=0)).squeeze(1)
-        final = ops.logaddexp(final, ops.where(ends == 0, never, before))
-    return -final if counts is None else ops.where(counts == 0, nothing, -final)
+        return targets if targets.size(1) == width else targets[:, :width]
+    if not width:
+        return targets.new_zeros((len(sizes), 0))
+    starts = tensor([0, *accumulate(sizes[:-1])]).unsqueeze(1)
+    return targets[ops.clamp(starts + arange(width), max=targets.numel() - 1)]

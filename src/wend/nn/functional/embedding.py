@@ -5,20 +5,23 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from wend._engine.base.errors import GraphError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Value
 from wend._frontend.creation import held
 from wend._frontend.interop import places as arrays
 from wend._frontend.interop.exchange import array_of
 from wend._frontend.toolkit import (
     Tensor,
+    assign,
     float32,
     in_rule,
     is_grad_enabled,
     no_grad,
-    ones_like,
     ops,
     zeros_like,
 )
@@ -28,16 +31,80 @@ __all__ = ["embedding", "embedding_bag"]
 _embedding = ops.embedding
 
 
-def renormalize(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    """Shrink, in place, the rows that will be looked up to at most max_norm."""
+@dataclass(slots=True)
+class _Limited:
+    """A pending table of limited norm whose rows a look-up has shrunk.
+
+    step, at: the step that has made the table's value, and the position
+    former: the index of the table's value before any pending look-up has shrunk rows
+    data: the index of the same value without the identity of a variable
+    norm: most, and of which order
+    """
+
+    step: Any
+    at: int
+    former: int
+    data: int
+    norm: tuple[float, float]
+
+
+#: By (serial of the trace, index of the table's value). A row that is shrunk is not shrunk again:
+#: so look-ups read the former table, and need not wait for one another.
+_limited: dict[tuple[int, int], _Limited] = {}
+
+
+def renormalize(
+    weight: Tensor, indices: Tensor, max_norm: float, norm_type: float
+) -> tuple[Tensor, Tensor] | None:
+    """Shrink, in place, the rows that will be looked up to at most max_norm.
+
+    Returns a former state of the table, and the rows, (*indices, m), without gradients; None if
+    there are no rows.
+    """
+    if indices.numel() == 0:
+        return None
+    norm = float(max_norm), float(norm_type)
     with no_grad():
-        rows = indices.reshape(-1)
-        if rows.numel() == 0:
-            return
-        vectors = ops.index_select(weight, 0, rows)
-        norms = ops.norm(vectors, norm_type, -1, True)
-        scale = ops.where(norms > max_norm, max_norm / (norms + 1e-7), ones_like(norms))
-        weight.index_copy_(0, rows, vectors * scale)  # a row that comes twice is the same twice
+        trace = _hot.current_trace()
+        former = data = _hot.value_of(weight)
+        known = _known(former, norm)
+        if known is not None:
+            former, data = trace.values[known.former], trace.values[known.data]
+        table = _hot.wrap(former)
+        table.leaf = former.leaf
+        rows: Tensor = ops.limited_rows(table, indices, *norm)
+        at, written = indices, rows
+        if indices.dim() != 1:
+            at, written = indices.reshape(-1), rows.reshape(-1, weight.size(1))
+        # A row that comes twice is the same twice.
+        result = ops.index_copy(table if data is former else _hot.wrap(data), 0, at, written)
+        assign(weight, result)
+        _note(weight, former, result.value, norm)
+    return table, rows
+
+
+def _known(value: Value, norm: tuple[float, float]) -> _Limited | None:
+    """Return the notes on a pending table of this norm."""
+    trace = _hot.current_trace()
+    if value.buffer is None and value.serial == trace.serial:
+        known = _limited.get((trace.serial, value.index))
+        # Steps that a function's rule has taken back leave their place to others.
+        if known is not None and known.norm == norm and known.at < len(trace.states):
+            return known if trace.states[known.at] is known.step else None
+    return None
+
+
+def _note(weight: Tensor, former: Value, data: Value, norm: tuple[float, float]) -> None:
+    """Note what a table was before its rows were shrunk.  data: the new value"""
+    trace, value = _hot.current_trace(), _hot.value_of(weight)
+    serial = trace.serial
+    if value.buffer is not None or not value.serial == former.serial == data.serial == serial:
+        return
+    if _limited and next(iter(_limited))[0] != serial:
+        _limited.clear()
+    at = len(trace.states) - 1
+    known = _Limited(trace.states[at], at, former.index, data.index, norm)
+    _limited[serial, value.index] = known
 
 
 def embedding(
@@ -62,23 +129,26 @@ def embedding(
         if not -rows <= padding_idx < rows:
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx %= rows
-    if max_norm is not None:
-        renormalize(weight, input, max_norm, norm_type)
+    limited = None if max_norm is None else renormalize(weight, input, max_norm, norm_type)
+    padding = -1 if padding_idx is None else padding_idx
     if sparse and _gets_gradient(weight):
         if scale_grad_by_freq:
             raise GraphError(
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
             )
-        return _sparse_lookup()(weight, input, -1 if padding_idx is None else padding_idx)
+        return _sparse_lookup()(weight, input, padding, None if limited is None else limited[1])
+    if limited is not None and _gets_gradient(weight):
+        former, rows = limited
+        return ops.graft(rows, _embedding(former, input, padding, scale_grad_by_freq))
     if padding_idx is None and not scale_grad_by_freq:
         return _embedding(weight, input)
-    return _embedding(weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq)
+    return _embedding(weight, input, padding, scale_grad_by_freq)
 
 
 @cache
-def _sparse_lookup() -> Callable[[Tensor, Tensor, int], Tensor]:
+def _sparse_lookup() -> Callable[[Tensor, Tensor, int, Tensor | None], Tensor]:
     """`wend.sparse.lookups.lookup`, imported at the first need."""
-    lookup: Callable[[Tensor, Tensor, int], Tensor]
+    lookup: Callable[[Tensor, Tensor, int, Tensor | None], Tensor]
     lookup = importlib.import_module("wend.sparse.lookups").lookup
     return lookup
 

@@ -3,6 +3,9 @@
 For example, the first step of a program initialises its parameters in place.  These ops and the ops
 that they depend on are run as a flush of their own, the first part.  The results of the first part
 enter the rest from outside, and the rest is run by regions.
+
+Writes in place that no other op reads, as those of a memory that a loop fills, are a last part: the
+rest is run by regions, and computes what the writes read.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import time
 from types import ModuleType
 from typing import Any
 
+from wend._engine.base.errors import DefectError
 from wend._engine.core import _hot
 from wend._engine.core._hot import FlushJob, Record, Trace, Value
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
@@ -19,15 +23,62 @@ from wend._engine.runtime.batching import _grouper_select, executor
 from wend._engine.runtime.batching.levels import GroupedPlan
 from wend._engine.runtime.batching.signatures import code
 from wend._engine.runtime.executors import Executor, FlushRun, always, compute
+from wend._engine.runtime.numpy_executor.plan import ReferencePlan
+from wend._engine.runtime.repair import is_told
 from wend._engine.transforms.hooks import retaining
 
 _grouper: ModuleType = _grouper_select.select()
 _PLAIN, _LEAF, _NODE, _INFERENCE = range(4)  # kinds of leaves, as `LeafPrimitive.grad`
-#: At most one of so many ops may be in the first part.
+#: At most one of so many ops may be in a first part.
 RARE = 4
 #: The steps of a flush that a backward pass begins, their number, and the positions of its first
-#: part.  The number is compared, because another thread or fiber may record more ops meanwhile.
-_asked: tuple[list[Any], int, set[int]] | None = None
+#: and last part.  The number is compared, because another thread or fiber may record more ops
+#: meanwhile.
+_asked: tuple[list[Any], int, tuple[set[int], set[int]]] | None = None
+
+
+def parting(batch: FlushJob, live: list[int] | None = None) -> tuple[set[int], set[int]]:
+    """Return the positions of the ops in the first and in the last part; one of the two is empty.
+
+    live: the values that are wanted; None if a backward pass begins
+    """
+    if len(batch.states) < executor.LONG or batch.extra is not None or retaining():
+        return set(), set()
+    if not executor.allowed() or not comes_to_groups(batch, live):
+        return set(), set()
+    last = last_part(batch.states)
+    return (set(), last) if last else (first_part(batch, live), last)
+
+
+def last_part(states: list[Any]) -> set[int]:
+    """Return the positions of the ops in the last part: all that are unsuited, or none.
+
+    No op of the rest reads a result of the last part, and no gradient flows there.
+    """
+    found = unsuited_of(states)
+    if not found or len(states) - len(found) < executor.LONG:
+        return set()
+    chosen = set(found)
+    read = read_by([state for k, state in enumerate(states) if k not in chosen])
+    known: dict[Any, bool] = {}
+    for k in found:
+        state = states[k]
+        prim = state.prim
+        if prim not in known:
+            known[prim] = isinstance(prim, PrimitiveBase) and writes(prim)
+        if state.is_step or state.requires_grad or not known[prim]:
+            return set()
+        if not read.isdisjoint(range(state.first, state.first + state.n_out)):
+            return set()
+    return chosen
+
+
+def writes(prim: Any) -> bool:
+    """Whether an op only writes, or names the variable that has been written to."""
+    facts = prim.facts
+    if facts.calls_user or facts.random:
+        return False
+    return bool(prim.schedule.donates or facts.labels_leaf)
 
 
 def first_part(batch: FlushJob, live: list[int] | None = None) -> set[int]:
@@ -127,14 +178,111 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
     global _asked
     asked, _asked = _asked, None
     if asked is not None and asked[0] is batch.states and asked[1] == len(batch.states):
-        chosen = asked[2]
+        first, last = asked[2]
     else:
-        chosen = first_part(batch, live)
-    if not chosen:
-        return "it has no few ops that keep the others from groups"
+        first, last = parting(batch, live)
+    if last:
+        return run_before_writes(batch, live, last)
+    if first:
+        run_behind_first(batch, live, first)
+        return ""
+    return "it has no few ops that keep the others from groups"
+
+
+def run_behind_first(batch: FlushJob, live: list[int], chosen: set[int]) -> None:
+    """Compute the live values of a flush: the chosen ops first, then the rest."""
     states, values, args, serial = batch.states, batch.values, batch.args, batch.serial
     wanted = set(live)
     read = read_by([state for k, state in enumerate(states) if k not in chosen])
+    first, rest, made = parted(batch, chosen, read)
+    kept = sorted(i for i in made if i in read or i in wanted)
+    run_grouped(FlushJob(first[0], values, args, None, first[1], serial, batch.touched, None), kept)
+    later = [i for i in live if i not in made]
+    failed = [values[i].error for i in kept if values[i].buffer is None]
+    if failed:
+        for i in later:
+            values[i].error = failed[0]
+    elif later:
+        run_rest(FlushJob(rest[0], values, args, None, rest[1], serial, [], None), later, batch)
+
+
+def run_before_writes(batch: FlushJob, live: list[int], chosen: set[int]) -> str:
+    """Compute the live values of a flush: the rest first, then the chosen writes in place.
+
+    Returns why another executor has to compute all, or "".
+    """
+    states, values, args, serial = batch.states, batch.values, batch.args, batch.serial
+    written = [states[k] for k in chosen]
+    made = {i for s in written for i in range(s.first, s.first + s.n_out)}
+    begun = {s.first for s in states if type(s.prim) is LeafPrimitive}
+    read = sorted(read_by(written) - made - begun)
+    others = [k for k in range(len(states)) if k not in chosen]
+    sites = batch.sites or {}
+    rest = FlushJob(
+        [states[k] for k in others], values, args, None,
+        {new: sites[k] for new, k in enumerate(others) if k in sites}, serial, [], None,
+    )  # fmt: skip
+    try:
+        run_rest(rest, sorted({*read, *(i for i in live if i not in made)}), batch)
+        run_writes(batch, [i for i in live if i in made], sorted(chosen))
+    except Exception as error:
+        if isinstance(error, DefectError) or not is_told(error):
+            raise
+        # Only a plan of the whole flush knows which handles go back to which values.
+        for i in {*live, *read}:
+            values[i].buffer = values[i].segment = values[i].error = None
+        return f"an op has failed: {type(error).__name__}"
+    return ""
+
+
+def run_writes(batch: FlushJob, live: list[int], chosen: list[int]) -> None:
+    """Compute the live values of the last part, one write after the other.
+
+    chosen: the positions of the writes, whose operands are known
+    """
+    states, values = batch.states, batch.values
+    needed, kept = set(live), []
+    for k in reversed(chosen):
+        state = states[k]
+        if not needed.isdisjoint(range(state.first, state.first + state.n_out)):
+            kept.append(k)
+            needed.update(state.operand_indices())
+    kept.reverse()
+    made = {i for k in kept for i in range(states[k].first, states[k].first + states[k].n_out)}
+    steps: list[Any] = [leaf_record(values[i], i) for i in sorted(needed - made)]
+    sites = batch.sites or {}
+    at = {len(steps) + n: sites[k] for n, k in enumerate(kept) if k in sites}
+    steps += [states[k] for k in kept]
+    job = FlushJob(steps, values, batch.args, None, at, batch.serial, list(batch.touched), None)
+    if live:
+        path = PathGraph(steps, values, batch.args)
+        ReferencePlan(path, frozenset(live), frozenset()).run(job)
+
+
+def run_rest(rest: FlushJob, live: list[int], whole: FlushJob) -> None:
+    """Compute the live values of the rest of a flush, by regions if these repeat."""
+    compute(
+        (
+            Executor(
+                "groups of regions", "the rest of the flush",
+                lambda run: executor.why_not(rest, live),
+                lambda run: executor.run_regions(rest, live, whole.state),
+            ),
+            OP_BY_OP,
+        ),
+        FlushRun(rest, live),
+    )  # fmt: skip
+
+
+Steps = tuple[list[Any], dict[int, Any]]  # and their sites
+
+
+def parted(batch: FlushJob, chosen: set[int], read: set[int]) -> tuple[Steps, Steps, set[int]]:
+    """Return the steps of the first part, of the rest, and the values that the first part makes.
+
+    read: the values that the rest reads
+    """
+    states, values = batch.states, batch.values
     end = max(chosen) + 1
     first: list[Any] = []
     rest: list[Any] = []
@@ -160,28 +308,7 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
         longer = len(rest) - end
         sites[1].update({k + longer: site for k, site in batch.sites.items() if k >= end})
     rest += states[end:]
-    kept = sorted(i for i in made if i in read or i in wanted)
-    run_grouped(FlushJob(first, values, args, None, sites[0], serial, batch.touched, None), kept)
-    later = [i for i in live if i not in made]
-    failed = [values[i].error for i in kept if values[i].buffer is None]
-    if failed:
-        for i in later:
-            values[i].error = failed[0]
-    elif later:
-        second = FlushJob(rest, values, args, None, sites[1], serial, [], None)
-        whole_state = batch.state
-        compute(
-            (
-                Executor(
-                    "groups of regions", "the rest of the flush",
-                    lambda run: executor.why_not(second, later),
-                    lambda run: executor.run_regions(second, later, whole_state),
-                ),
-                OP_BY_OP,
-            ),
-            FlushRun(second, later),
-        )  # fmt: skip
-    return ""
+    return (first, sites[0]), (rest, sites[1]), made
 
 
 def backward_at_once(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
@@ -197,8 +324,8 @@ def backward_at_once(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any
         batch = FlushJob(
             trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra
         )
-        chosen = first_part(batch)
-        if chosen:
+        chosen = parting(batch)
+        if chosen[0] or chosen[1]:
             splits = True
             _asked = trace.states, len(trace.states), chosen
             _hot.flush(trace)

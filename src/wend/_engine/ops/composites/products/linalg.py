@@ -254,6 +254,24 @@ def renorm(input: Tensor, p: Attr, dim: int, maxnorm: Scalar) -> Tensor:
     return ops.where(long, input * (maxnorm / (size + 1e-7)), input)
 
 
+def _limited_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    table = rng.normal(size=(5, 3))
+    yield Sample(table, np.array([[4, 0], [1, 4]]), 1.0, 2.0)
+    yield Sample(table, np.array(2), 0.5, 1.0)
+    yield Sample(table, np.zeros((0,), np.int64), 0.5, math.inf)
+
+
+@composite(samples=_limited_samples, supports=INEXACT)
+def limited_rows(weight: Tensor, indices: Tensor, max_norm: Scalar, norm_type: Attr) -> Tensor:
+    """y = weight[indices], each row of a norm above max_norm scaled down to max_norm.
+
+    weight: (n, m)   indices: any shape   ->   y: (*indices, m)
+    """
+    rows = ops.embedding(weight, indices)
+    size = norm_of("embedding", rows, norm_type, -1, True, None)
+    return rows * ops.where(size > max_norm, max_norm / (size + 1e-7), 1)
+
+
 # -- moments -------------------------------------------------------------------------------------
 
 
