@@ -17,12 +17,20 @@ from wend._engine.core import _types
 from wend._engine.core._types import Program
 from wend._engine.core.body import Body, Total
 from wend._engine.core.graph import Graph, Node
+from wend._engine.core.primitive import Primitive
 from wend._engine.core.types import Number, Spec
+from wend._engine.ops.elementwise.family import Formula
 from wend._engine.runtime.donation import WORTH, may_write, room_among, spent_operands
+from wend._engine.runtime.numpy_executor import _step_select
 
 #: A function of arrays and run-time args.  Ops with `overwrites` take `out` besides, and ops with
 #: `turns` take `turned`.
 Runner = Callable[..., Any]
+
+#: A function of operands and numbers, one by one.
+Rule = Callable[..., Any]
+
+RuleStep: Any = _step_select.select().RuleStep
 
 #: Seconds that rules have to take before machine code is loaded in their place.
 ENOUGH = 0.4
@@ -49,24 +57,46 @@ def make_runner(program: Program) -> Runner:
         if prim.result_wrap() is None:
             return lambda arrays, args: run(arrays, [], args)[0]
         return lambda arrays, args: run(arrays, [], args)
+    return RuleRunner(prim, rule_of(program))
+
+
+def rule_of(program: Program) -> Rule:
+    """Return the reference rule of a pattern, or the function that a family makes of the rule for
+    operands of known ranks and dtypes."""
+    prim = program.prim
     maker = getattr(prim, "runner", None)
+    rule: Rule
     if maker is None:
         rule = prim.reference
-    else:
-        specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
-        numbers = [Number(c) for c in prim.categories]
-        rule = maker(prim.arrange(specs, numbers))
-    if prim.schedule.turns:
-        return lambda arrays, args, turned=False: rule(*arrays, turned=turned)
-    if prim.plain_form:
-        if prim.schedule.overwrites:
-            return lambda arrays, args, out=None: (
-                rule(*arrays) if out is None else rule(*arrays, out=out)
-            )
-        return lambda arrays, args: rule(*arrays)
-    if prim.schedule.overwrites:
-        return lambda arrays, args, out=None: rule(*prim.arrange(arrays, args), out=out)
-    return lambda arrays, args: rule(*prim.arrange(arrays, args))
+        return rule
+    specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
+    numbers = [Number(c) for c in prim.categories]
+    rule = maker(prim.arrange(specs, numbers))
+    return rule
+
+
+class RuleRunner:
+    """The runner of an op by the op's rule.
+
+    rule: a function of operands and numbers, one by one, in the order of the op's signature
+    """
+
+    __slots__ = ("extra", "prim", "rule")
+
+    def __init__(self, prim: Primitive, rule: Rule) -> None:
+        self.prim = prim
+        self.rule = rule
+        self.extra = "turned" if prim.schedule.turns else "out"
+
+    def __call__(self, arrays: list[Any], args: Sequence[Any], value: Any = None) -> Any:
+        """Return the result of the op, or the results of an op that has several.
+
+        value: `out` or `turned`, for an op that takes either
+        """
+        operands = arrays if self.prim.plain_form else self.prim.arrange(arrays, args)
+        if value is None:
+            return self.rule(*operands)
+        return self.rule(*operands, **{self.extra: value})
 
 
 class ReadyRule:
@@ -158,37 +188,50 @@ def can_fail(program: Program) -> bool:
     return graph is not None and any(can_fail(node.program) for node in graph.nodes)
 
 
-class NodeRun:
-    """A node of a graph, prepared to run."""
+class NodeRun(RuleStep):  # type: ignore[misc]
+    """A node of a graph, prepared to run.
 
-    __slots__ = (
-        "args",
-        "donates",
-        "frees",
-        "inputs",
-        "node",
-        "output",
-        "outputs",
-        "overwrites",
-        "runner",
-        "spent",
-        "turned",
-    )
+    Most nodes run in the short way: `RuleStep.call` calls the rule with the operands.  Nodes that
+    write over an operand, or whose runner is more than a rule, run in the long way.
+    """
+
+    # Fields of `RuleStep`:
+    node: Node
+    runner: Runner
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    output: int | None
+    args: tuple[Any, ...]
+    frees: tuple[int, ...]
+    donates: bool
+    overwrites: bool
+    turned: bool
+    spent: tuple[int, ...] | None  # see `room`; found when first needed
 
     def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
-        self.runner: Runner = quick_runner_of(node.program)
+        prim = node.prim
+        self.runner = runner = quick_runner_of(node.program)
         self.inputs = node.inputs
         self.outputs = node.outputs
-        self.output = node.outputs[0] if node.prim.result_wrap() is None else None
+        self.output = node.outputs[0] if prim.result_wrap() is None else None
         self.args = node.args
         self.node = node
         self.frees = frees
-        self.donates = bool(node.prim.schedule.donates) and node.inputs[0] in frees
-        self.overwrites = node.prim.schedule.overwrites and len(frees) > 0
-        self.spent: tuple[int, ...] | None = None  # see `room`; found when first needed
+        schedule = prim.schedule
+        self.donates = bool(schedule.donates) and node.inputs[0] in frees
+        self.overwrites = schedule.overwrites and len(frees) > 0
+        self.spent = None
         self.turned = False
+        rule: Any = None
+        if type(runner) is RuleRunner and self.output is not None:
+            rule = runner.rule
+        if type(rule) is Formula:
+            self.rule, self.casts, self.dtype = rule.rule, rule.casts, rule.dtype
+        else:
+            self.rule, self.casts, self.dtype = rule, (), None  # type: ignore[assignment]
+        self.arrange = None if prim.plain_form else prim.arrange
 
-    def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
+    def call_at_length(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run the node on the environment: read operands, free values, store results."""
         arrays = [env[i] for i in self.inputs]
         values = [_types.evaluate(e, types, args) for e in self.args]
