@@ -213,6 +213,11 @@ class Unsqueeze(Reshaping):
         dim = normalize_dim(self.dim, len(shape) + 1, "unsqueeze")
         return (*shape[:dim], 1, *shape[dim:])
 
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank."""
+        dim = normalize_dim(self.dim, operands[0].rank + 1, "unsqueeze")
+        return lambda x: x.reshape((*x.shape[:dim], 1, *x.shape[dim:]))
+
     def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         dim = normalize_dim(self.dim, x.rank + 1, "unsqueeze")
         return g.with_axes("Unsqueeze", x, (dim,), g.out[0].shape)

@@ -66,23 +66,24 @@ class ReferencePlan:
         keep = wanted | self.saved
         needed = set(keep)
         nodes = []
+        steps = []
         for node in reversed(path.nodes):
-            if not needed.isdisjoint(node.outputs):
+            outputs = node.outputs
+            if not needed.isdisjoint(outputs):
+                inputs = node.inputs
+                # Later steps, which have been seen, need no other values.
+                spent = {i for i in inputs if i not in needed}
+                if len(outputs) > 1:
+                    spent.update([i for i in outputs if i not in needed])
                 nodes.append(node)
-                needed.update(node.inputs)
+                steps.append(NodeRun(node, tuple(spent)))
+                needed.update(inputs)
         nodes.reverse()
+        steps.reverse()
         self.leaves = [i for i, _ in path.leaves if i in needed]
         self.grad_leaves = [i for i, grad in path.leaves if grad]
-        self.fallible = any(can_fail(node.program) for node in nodes)
-        last: dict[int, int] = {}
-        for k, node in enumerate(nodes):
-            for i in node.inputs + node.outputs:
-                last[i] = k
-        frees: list[list[int]] = [[] for _ in nodes]
-        for i, k in last.items():
-            if i not in keep:
-                frees[k].append(i)
-        self.steps = [NodeRun(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)]
+        self.fallible = any(map(can_fail, {node.program for node in nodes}))
+        self.steps = steps
         self.n_ops = sum(map(n_ops, nodes)) if path.short else len(nodes)
         turned = read_turned(path)
         if turned:

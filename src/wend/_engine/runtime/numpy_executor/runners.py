@@ -17,9 +17,7 @@ from wend._engine.core import _types
 from wend._engine.core._types import Program
 from wend._engine.core.body import Body, Total
 from wend._engine.core.graph import Graph, Node
-from wend._engine.core.primitive import Primitive
 from wend._engine.core.types import Number, Spec
-from wend._engine.ops.elementwise.family import Formula
 from wend._engine.runtime.donation import WORTH, may_write, room_among, spent_operands
 from wend._engine.runtime.numpy_executor import _step_select
 
@@ -30,7 +28,9 @@ Runner = Callable[..., Any]
 #: A function of operands and numbers, one by one.
 Rule = Callable[..., Any]
 
-RuleStep: Any = _step_select.select().RuleStep
+_step: Any = _step_select.select()
+RuleStep = _step.RuleStep
+RuleRunner = _step.RuleRunner
 
 #: Seconds that rules have to take before machine code is loaded in their place.
 ENOUGH = 0.4
@@ -57,7 +57,8 @@ def make_runner(program: Program) -> Runner:
         if prim.result_wrap() is None:
             return lambda arrays, args: run(arrays, [], args)[0]
         return lambda arrays, args: run(arrays, [], args)
-    return RuleRunner(prim, rule_of(program))
+    runner: Runner = RuleRunner(prim, rule_of(program))
+    return runner
 
 
 def rule_of(program: Program) -> Rule:
@@ -73,30 +74,6 @@ def rule_of(program: Program) -> Rule:
     numbers = [Number(c) for c in prim.categories]
     rule = maker(prim.arrange(specs, numbers))
     return rule
-
-
-class RuleRunner:
-    """The runner of an op by the op's rule.
-
-    rule: a function of operands and numbers, one by one, in the order of the op's signature
-    """
-
-    __slots__ = ("extra", "prim", "rule")
-
-    def __init__(self, prim: Primitive, rule: Rule) -> None:
-        self.prim = prim
-        self.rule = rule
-        self.extra = "turned" if prim.schedule.turns else "out"
-
-    def __call__(self, arrays: list[Any], args: Sequence[Any], value: Any = None) -> Any:
-        """Return the result of the op, or the results of an op that has several.
-
-        value: `out` or `turned`, for an op that takes either
-        """
-        operands = arrays if self.prim.plain_form else self.prim.arrange(arrays, args)
-        if value is None:
-            return self.rule(*operands)
-        return self.rule(*operands, **{self.extra: value})
 
 
 class ReadyRule:
@@ -188,7 +165,7 @@ def can_fail(program: Program) -> bool:
     return graph is not None and any(can_fail(node.program) for node in graph.nodes)
 
 
-class NodeRun(RuleStep):  # type: ignore[misc]
+class NodeRun(RuleStep):  # type: ignore[misc, valid-type]
     """A node of a graph, prepared to run.
 
     Most nodes run in the short way: `RuleStep.call` calls the rule with the operands.  Nodes that
@@ -209,27 +186,7 @@ class NodeRun(RuleStep):  # type: ignore[misc]
     spent: tuple[int, ...] | None  # see `room`; found when first needed
 
     def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
-        prim = node.prim
-        self.runner = runner = quick_runner_of(node.program)
-        self.inputs = node.inputs
-        self.outputs = node.outputs
-        self.output = node.outputs[0] if prim.result_wrap() is None else None
-        self.args = node.args
-        self.node = node
-        self.frees = frees
-        schedule = prim.schedule
-        self.donates = bool(schedule.donates) and node.inputs[0] in frees
-        self.overwrites = schedule.overwrites and len(frees) > 0
-        self.spent = None
-        self.turned = False
-        rule: Any = None
-        if type(runner) is RuleRunner and self.output is not None:
-            rule = runner.rule
-        if type(rule) is Formula:
-            self.rule, self.casts, self.dtype = rule.rule, rule.casts, rule.dtype
-        else:
-            self.rule, self.casts, self.dtype = rule, (), None  # type: ignore[assignment]
-        self.arrange = None if prim.plain_form else prim.arrange
+        self.take(node, frees, quick_runner_of(node.program))
 
     def call_at_length(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run the node on the environment: read operands, free values, store results."""
