@@ -41,3 +41,6 @@ cdef class RuleStep:
     cdef list numbers(self, list types, list args)
     @cython.locals(row=list, i=Py_ssize_t)
     cdef list operands(self, object env)
+
+@cython.locals(k=Py_ssize_t, steps=list, spent=list, outputs=tuple, inputs=tuple)
+cpdef list steps_of(list nodes, set needed, object make)

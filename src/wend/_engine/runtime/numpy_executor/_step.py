@@ -145,3 +145,30 @@ class RuleStep:
         for e in self.args:
             row.append(evaluate(e, types, args))
         return row
+
+
+def steps_of(nodes, needed, make):
+    """Return the steps that needed values depend on, in order, each with the values it frees.
+
+    nodes: of a path, in order     make: a step of a node and the values to free
+    needed: ids of the values that stay; all values that the steps read are added
+    """
+    steps = []
+    for k in range(len(nodes) - 1, -1, -1):
+        node = nodes[k]
+        outputs = node.outputs
+        if needed.isdisjoint(outputs):
+            continue
+        inputs = node.inputs
+        spent = []  # what no later step reads; these have been seen
+        for i in inputs:
+            if i not in needed:
+                needed.add(i)
+                spent.append(i)
+        if len(outputs) > 1:
+            for i in outputs:
+                if i not in needed:
+                    spent.append(i)
+        steps.append(make(node, tuple(spent)))
+    steps.reverse()
+    return steps

@@ -31,6 +31,7 @@ Rule = Callable[..., Any]
 _step: Any = _step_select.select()
 RuleStep = _step.RuleStep
 RuleRunner = _step.RuleRunner
+steps_of = _step.steps_of
 
 #: Seconds that rules have to take before machine code is loaded in their place.
 ENOUGH = 0.4
