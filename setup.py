@@ -33,6 +33,7 @@ PARTS = (
 NATIVE = ENGINE / "runtime" / "native"
 BATCHING = ENGINE / "runtime" / "batching"
 FIBERS = ENGINE / "runtime" / "fibers"
+STEP = ENGINE / "runtime" / "numpy_executor" / "_step"
 CUTTER = ENGINE / "runtime" / "parts" / "_cutter"
 READY_KERNELS = Path("wend") / "_tools" / "ready_kernels.py"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
@@ -216,6 +217,17 @@ def extensions() -> list[Any]:
         extra_compile_args=flags,
         extra_link_args=LINK,
     )
+    step = Extension(
+        "wend._engine.runtime.numpy_executor._step",
+        [str(STEP.with_suffix(".py"))],
+        include_dirs=[*runtime, str(STEP.parent)],
+        depends=[
+            *(str(STEP.with_suffix(".pxd")), str(STEP.with_name("_step_shim.h"))),
+            str(NATIVE / "_arrays.h"),
+        ],
+        extra_compile_args=flags,
+        extra_link_args=LINK,
+    )
     shared = {
         "language_level": 3,
         "build_dir": "build/cython",
@@ -228,7 +240,7 @@ def extensions() -> list[Any]:
     # Nobody asks for help on the others: their docstrings would be 25 kB. Cython takes this for
     # all that it is given at once.
     Options.docstrings = False
-    return [*found, *cythonize([launcher, grouper, slabs, lanes, binding, cutter], **shared)]
+    return [*found, *cythonize([launcher, grouper, slabs, lanes, binding, cutter, step], **shared)]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

@@ -105,6 +105,38 @@ def test_reference_reads_strided_operands_and_leaves_them(op):
     report(faults)
 
 
+MADE = [op for op in PRIMITIVES if hasattr(op, "runner")]
+
+
+@pytest.mark.parametrize(("op", "dtype"), by_dtype(MADE))
+def test_what_is_made_of_a_rule_gives_the_same_bits(op, dtype):
+    """A family may make a faster function of a rule, for operands of known ranks and dtypes.
+
+    The function reads dense operands, strided operands, and the numbers that NumPy makes of arrays
+    without dims.
+    """
+    faults = []
+    for sample in harness.samples(op, dtype):
+        prim, params = harness.bind(op, sample)
+        rule = prim.runner(list(harness.specs(prim, params)))
+        for name, way in ("dense", np.copy), ("strided", strided), ("numbers", lambda a: a[()]):
+            operands = harness.map_operands(params, way)
+            before = harness.map_operands(operands, np.copy)
+            with np.errstate(all="ignore"):
+                wants = harness.as_tuple(prim.reference(*operands))
+                found = harness.as_tuple(rule(*operands))
+            for got, want in zip(found, wants, strict=True):
+                got, want = np.asarray(got), np.asarray(want)
+                if (got.dtype, got.shape) != (want.dtype, want.shape):
+                    faults.append(snippet(op, sample, f"of {name}: {got.dtype}{got.shape}"))
+                elif got.tobytes() != want.tobytes():
+                    faults.append(snippet(op, sample, f"of {name}: {got}, not {want}"))
+            for a, b in zip(harness.operands(operands), harness.operands(before), strict=True):
+                if np.asarray(a).tobytes() != np.asarray(b).tobytes():
+                    faults.append(snippet(op, sample, f"of {name}: an operand is overwritten"))
+    report(faults)
+
+
 @pytest.mark.parametrize(("op", "dtype"), by_dtype(PRIMITIVES))
 def test_reference_reads_the_numbers_that_numpy_makes_of_arrays_without_dims(op, dtype):
     """Some rules return numbers, and no memory follows a number: the next rule reads no further."""

@@ -24,11 +24,11 @@ def build(tmp_path):
     core = package / "_engine" / "core"
     core.mkdir(parents=True)
     runtime = core.parent / "runtime"
-    names = ("native", "batching", "fibers", "parts")
-    native, batching, fibers, parts = (runtime / name for name in names)
-    for folder in (runtime, native, batching, fibers, parts):
+    names = ("native", "batching", "fibers", "parts", "numpy_executor")
+    rooms = native, batching, fibers, parts, executor = [runtime / name for name in names]
+    for folder in (runtime, *rooms):
         folder.mkdir()
-    for folder in (package, core.parent, core, runtime, native, batching, fibers, parts):
+    for folder in (package, core.parent, core, runtime, *rooms):
         (folder / "__init__.py").touch()
     shutil.copy(ROOT / "src" / "wend" / "version.py", package)
     for part in PARTS:
@@ -51,6 +51,9 @@ def build(tmp_path):
     (fibers / "_lanes.pxd").touch()
     (parts / "_cutter.py").write_text("x = 9\n")
     (parts / "_cutter.pxd").touch()
+    (executor / "_step.py").write_text("x = 10\n")
+    (executor / "_step.pxd").touch()
+    (executor / "_step_shim.h").touch()
     (native / "_bind.py").write_text("x = 7\n")
     (native / "_bind.pxd").touch()
 
@@ -65,7 +68,7 @@ def build(tmp_path):
             timeout=120,
         ), sorted(
             path.name
-            for folder in (core, native, batching, fibers, parts)
+            for folder in (core, *rooms)
             for path in folder.iterdir()
             if path.suffix in (".so", ".c")
         )
@@ -92,7 +95,7 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
         pytest.skip("there is no C compiler")
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
-    assert [name.endswith(".so") for name in built] == [True] * (len(PARTS) + 6)
+    assert [name.endswith(".so") for name in built] == [True] * (len(PARTS) + 7)
 
 
 @pytest.mark.parametrize(("pure", "ending"), [("", ".plain"), ("1", ".py")])
@@ -102,7 +105,7 @@ def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pur
     assert done.returncode == 0, done.stderr
     found = [path for path in (tmp_path / "out").rglob("_[!_]*.*") if path.suffix != ".pxd"]
     copied = {path.stem: path.suffix for path in found}
-    copies = [*PARTS, "_launch", "_grouper", "_slabs", "_lanes", "_bind", "_cutter"]
+    copies = [*PARTS, "_launch", "_grouper", "_slabs", "_lanes", "_bind", "_cutter", "_step"]
     assert copied == dict.fromkeys(copies, ending)
     for path in found:
         loader = PlainLoader(path.stem, str(path.with_suffix(".py")))

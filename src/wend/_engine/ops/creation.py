@@ -51,6 +51,19 @@ class Full(Primitive):
             return np.zeros(tuple(size), dtype.numpy)
         return np.full(tuple(size), value)
 
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for a known dtype; zeros in a step."""
+        if self.dtype is None:
+            return self.reference
+        dtype = self.dtype.numpy
+
+        def run(size: Sizes, fill_value: Scalar) -> np.ndarray:
+            if fill_value == 0 and (type(fill_value) is int or str(fill_value) == "0.0"):
+                return np.zeros(size, dtype)
+            return self.reference(size, fill_value)
+
+        return run
+
     def onnx(self, g: OnnxBuilder, size: Sizes, fill_value: Scalar) -> OnnxValue:
         return g.node("Expand", g.number(fill_value, g.out[0].dtype), g.sizes(size))
 

@@ -21,7 +21,7 @@ from wend._engine.core.symbolic import numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.selection import Maximum, Minimum
-from wend._engine.ops.numeric import Array, widen
+from wend._engine.ops.numeric import Array, is_half, widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.reduce import REAL, Reduction, repeat_back, restore
 
@@ -37,6 +37,14 @@ class _Extreme(Reduction, abstract=True):
     def reference(self, x: Array) -> Array:
         y = type(self).fold.reduce(widen(x), axis=self.axes(x.ndim), keepdims=self.keepdim)
         return np.asarray(y).astype(x.dtype, copy=False)
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank and dtype."""
+        (x,) = operands
+        if is_half(x.dtype):
+            return self.reference
+        reduce, axes, keepdim = type(self).fold.reduce, self.axes(x.rank), self.keepdim
+        return lambda x: np.asarray(reduce(x, axes, None, None, keepdim))
 
     def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         return self.onnx_fold(g, self.onnx_name, x)

@@ -18,7 +18,7 @@ from wend._engine.core.op_facts import OpBatching, OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import ADD, DIM, EQ, hints, make, numel, sym_max
 from wend._engine.core.types import Number, Spec
-from wend._engine.ops.numeric import accumulator, sum_accurately
+from wend._engine.ops.numeric import accumulator, is_half, sum_accurately
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.scatters import with_batch
@@ -116,6 +116,13 @@ class Cat(Primitive):
         kept = [tensors[k] for k in self.kept([t.shape for t in tensors])]
         dtype = promoted([from_numpy(t.dtype) for t in tensors]).numpy
         return np.concatenate([t.astype(dtype, copy=False) for t in kept], axis=self.dim)
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for operands of known ranks and dtypes: most lists are of equal ones."""
+        (tensors,), dim = operands, self.dim
+        if len({(t.rank, t.dtype) for t in tensors}) > 1:
+            return self.reference
+        return lambda tensors: np.concatenate(tensors, dim)
 
     def vjp(self, g: Tensor, y: Tensor, tensors: list[Any]) -> tuple[Any, ...]:
         kept = self.kept([tuple(t.shape) for t in tensors])
@@ -394,6 +401,22 @@ class SumTo(Primitive):
         lead = x.ndim - len(size)
         kept = tuple(1 if d in self.axes else x.shape[d] for d in range(lead, x.ndim))
         return np.asarray(total.reshape(kept))
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for operands of known ranks and dtypes."""
+        x, size = operands
+        axes, dtype, lead = self.axes, x.dtype.numpy, x.rank - len(size)
+        if not axes or is_half(x.dtype):
+            return self.reference
+        if all(d < lead for d in axes):  # nothing stays with extent 1
+            return lambda x, size: sum_accurately(x, axes, dtype)
+
+        def run(x: np.ndarray, size: Sizes) -> np.ndarray:
+            kept = [1 if d in axes else n for d, n in enumerate(x.shape)]
+            y: np.ndarray = sum_accurately(x, axes, dtype).reshape(kept[lead:])
+            return y
+
+        return run
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (ops.expand_to(g, x.shape, self.axes),)

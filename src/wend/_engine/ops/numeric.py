@@ -17,6 +17,7 @@ NUMERIC = frozenset({"int", "float", "complex"})
 HALF_TYPES = (float16.numpy, bfloat16.numpy)
 # Rows per running sum before a new sum is begun: as in NumPy's pairwise summation.
 _BLOCK = 128
+_sum = np.add.reduce
 
 
 def is_half(dtype: DType) -> bool:
@@ -37,6 +38,8 @@ def widen(x: Array) -> Array:
 def wrapped(number: complex, target: np.dtype[Any]) -> Any:
     """A Python number as one of a type; ints wrap, as in C: -1 of a uint8 is 255."""
     if target.kind in "iu" and isinstance(number, int):
+        if 0 <= number <= 127:  # in range of all of them
+            return target.type(number)
         return np.uint64(int(number) % 2**64).astype(target)
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
         number = float(number)
@@ -48,6 +51,21 @@ def array(x: object, dtype: DType) -> Array:
     return np.asarray(x).astype(dtype.numpy, copy=False)
 
 
+def repeated(x: Array, shape: tuple[int, ...]) -> Array:
+    """np.broadcast_to(x, shape), in a third of the time if x is dense."""
+    lead = len(shape) - x.ndim
+    strides = [0] * lead
+    for have, want, stride in zip(x.shape, shape[lead:], x.strides, strict=True):
+        if have != want and have != 1:
+            return np.broadcast_to(x, shape)
+        strides.append(stride if have == want else 0)
+    if not x.flags.c_contiguous or x.dtype.kind not in "biufc" or 0 in shape:
+        return np.broadcast_to(x, shape)
+    y: Array = np.ndarray(shape, x.dtype, x, 0, strides)
+    y.setflags(write=False)
+    return y
+
+
 def choose(condition: Array, x: Array, other: Array, out: Array = None) -> Array:
     """np.where(condition, x, other), for two arrays of equal type, without branches for a large
     array.
@@ -55,9 +73,10 @@ def choose(condition: Array, x: Array, other: Array, out: Array = None) -> Array
     np.where takes eight times as long where conditions change at random. out: `other`, if its
     memory may be written over.
     """
+    if condition.size < 4096:
+        return np.where(condition, x, other)
     dense = all(operand.flags.c_contiguous for operand in (condition, x, other))
-    small = condition.size < 4096
-    if small or not dense or condition.dtype != np.bool_ or other.dtype.itemsize > 8:
+    if not dense or condition.dtype != np.bool_ or other.dtype.itemsize > 8:
         return np.where(condition, x, other)
     word = f"i{other.dtype.itemsize}"
     if out is not other:
@@ -89,13 +108,16 @@ def sum_accurately(x: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Arr
     if not axes:
         return x.astype(dtype, copy=False)
     if dtype.kind not in "fcV":
-        return np.asarray(np.add.reduce(x, axis=axes, dtype=dtype))
+        return np.asarray(_sum(x, axes, dtype))
     if len(axes) == x.ndim and x.flags.c_contiguous:
-        return np.asarray(np.add.reduce(x.reshape(-1), dtype=dtype))
+        return np.asarray(_sum(x.reshape(-1), 0, dtype))
     if x.ndim - 1 in axes:
-        x = np.add.reduce(x, axis=-1, dtype=dtype)
-        axes = tuple(a for a in axes if a != x.ndim)
-    for axis in sorted(axes, reverse=True):
+        x = _sum(x, -1, dtype)
+        if len(axes) > 1:
+            axes = tuple(a for a in axes if a != x.ndim)
+        else:
+            return np.asarray(x)
+    for axis in sorted(axes, reverse=True) if len(axes) > 1 else axes:
         x = _sum_blocks(x, axis, dtype)
     return np.asarray(x)
 
@@ -103,7 +125,7 @@ def sum_accurately(x: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Arr
 def _sum_blocks(x: Array, axis: int, dtype: np.dtype[Any]) -> Array:
     n = x.shape[axis]
     if n <= _BLOCK:
-        return np.asarray(np.add.reduce(x, axis=axis, dtype=dtype))
+        return np.asarray(_sum(x, axis, dtype))
     blocks = n // _BLOCK
     head = x[(slice(None),) * axis + (slice(0, blocks * _BLOCK),)]
     # Splitting an axis is a view for any stride.

@@ -24,7 +24,7 @@ from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import FLOATING, Elementwise
-from wend._engine.ops.numeric import Array, accumulator, array, require, sum_accurately
+from wend._engine.ops.numeric import Array, accumulator, array, is_half, require, sum_accurately
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape
 
@@ -184,6 +184,19 @@ class Sum(Reduction):
         x = x if out.category >= from_numpy(x.dtype).category else x.astype(out.numpy)
         y = sum_accurately(x, self.axes(x.ndim), np.dtype(np.int64) if out is bool_ else wide)
         return array(y.reshape(reduced_shape(x.shape, self.axes(x.ndim), self.keepdim)), out)
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank and dtype."""
+        (x,) = operands
+        axes, out = self.axes(x.rank), self.result_dtype(x.dtype)
+        if not axes or is_half(out) or out is bool_ or out.category < x.dtype.category:
+            return self.reference
+        dtype = out.numpy
+        if not self.keepdim:
+            return lambda x: sum_accurately(x, axes, dtype)
+        return lambda x: sum_accurately(x, axes, dtype).reshape(
+            [1 if i in axes else n for i, n in enumerate(x.shape)]
+        )
 
     def combine(self, b: Builder, a: Value, x: Value) -> Value:
         return b.add(a, x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from types import MethodType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -95,6 +95,42 @@ def _alike(known: Any, operands: Any) -> bool:
     return True
 
 
+class Formula:
+    """A formula for operands of known dtypes: the casts are decided.
+
+    rule: a function of operands and numbers of the computed dtypes
+    casts: (which of these, the NumPy dtype that it is to have)
+    dtype: the NumPy dtype of the result
+    """
+
+    __slots__ = ("casts", "dtype", "rule")
+
+    def __init__(
+        self,
+        rule: Callable[..., Any],
+        casts: tuple[tuple[int, np.dtype[Any]], ...],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.rule = rule
+        self.casts = casts
+        self.dtype = dtype
+
+    def __call__(self, *values: Any, out: Any = None) -> Any:
+        """Return the result as an array of the inferred dtype.
+
+        out: an array that the result may be written over
+        """
+        row: Any = values
+        if self.casts:
+            row = list(values)
+            for i, target in self.casts:
+                row[i] = cast(row[i], target)
+        result = self.rule(*row) if out is None else self.rule(*row, out=out)
+        if type(result) is np.ndarray and result.dtype == self.dtype:
+            return result
+        return converted(result, self.dtype)
+
+
 class Elementwise(Primitive, abstract=True):
     """y[i] = f(x[i], ...): operands are promoted to a common dtype and broadcast to a common shape.
 
@@ -142,27 +178,16 @@ class Elementwise(Primitive, abstract=True):
             targets, out = decided
         else:
             targets, out = self.dtypes_of(*operands)
-        numpy_out = out.numpy
         (formula,) = self.formula
-        rule = formula.__func__ if isinstance(formula, staticmethod) else partial(formula, self)
-        casts = [
-            (i, target.numpy)
-            for i, (target, o) in enumerate(zip(targets, operands, strict=True))
-            if target is not None and o is not None and getattr(o, "dtype", None) is not target
-        ]
-
-        def run(*values: Any, out: Any = None) -> Any:
-            row: Any = values
-            if casts:
-                row = list(values)
-                for i, target in casts:
-                    row[i] = _cast(row[i], target)
-            result = rule(*row) if out is None else rule(*row, out=out)
-            if type(result) is np.ndarray and result.dtype == numpy_out:
-                return result
-            return np.asarray(result).astype(numpy_out, copy=False)
-
-        return run
+        rule = formula.__func__ if isinstance(formula, staticmethod) else MethodType(formula, self)
+        casts = tuple(
+            [
+                (i, target.numpy)
+                for i, (target, o) in enumerate(zip(targets, operands, strict=True))
+                if target is not None and o is not None and getattr(o, "dtype", None) is not target
+            ]
+        )
+        return Formula(rule, casts, out.numpy)
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         formula = cls.__dict__.get("reference")
@@ -358,7 +383,7 @@ def _with_casts(formula: Callable[..., Any]) -> Callable[..., Any]:
                         return result
                     return np.asarray(result).astype(out, copy=False)
         targets, out = _casts(self, operands)
-        arrays = [o if t is None else _cast(o, t) for o, t in zip(operands, targets)]
+        arrays = [o if t is None else cast(o, t) for o, t in zip(operands, targets)]
         result = formula(self, *arrays) if static is None else static(*arrays)
         return np.asarray(result).astype(out, copy=False)
 
@@ -401,7 +426,15 @@ def _plan_casts(op: Elementwise, operands: tuple[Any, ...]) -> Any:
     return numpy_targets, out.numpy
 
 
-def _cast(operand: Any, target: np.dtype[Any]) -> Any:
+def converted(result: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the result of a formula, a NumPy scalar perhaps, as an array of that dtype."""
+    return np.asarray(result).astype(dtype, copy=False)
+
+
+def cast(operand: Any, target: np.dtype[Any]) -> Any:
+    """An operand or number as one of that dtype."""
+    if type(operand) is float:
+        return target.type(operand)
     if isinstance(operand, (np.ndarray, np.generic)):
         return operand.astype(target)
     if target.kind in "iu" and isinstance(operand, int):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from wend._engine.ops.elementwise.family import (
     NUMERIC,
     Array,
     Elementwise,
+    Formula,
     Grads,
     V,
 )
@@ -260,6 +262,16 @@ class Cast(Elementwise):
                 return np.where(x >= 2.0**63, x.astype(np.uint64), whole.astype(np.uint64))
             x = whole
         return x.astype(self.dtype.numpy)
+
+    def runner(self, operands: list[Any]) -> Callable[..., Any]:
+        """`reference` for an operand of a known dtype: most casts are a single conversion."""
+        (x,) = operands
+        source, target = x.dtype.category, self.dtype.category
+        if source == dtypes.COMPLEX and target != dtypes.COMPLEX:
+            return super().runner(operands)
+        if source == dtypes.FLOAT and target == dtypes.INT and self.dtype is not dtypes.int64:
+            return super().runner(operands)
+        return Formula(methodcaller("astype", self.dtype.numpy), (), self.dtype.numpy)
 
     def emit(self, b: Builder, x: Value) -> Value:
         return b.convert(x, self.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,10 @@ class _Elementwise1d(Primitive, abstract=True):
         """The NumPy key of the elements that index names."""
         if index.ndim == 0:
             return (index.reshape(1),)
+        last = index.ndim - 1
         key = [
-            np.arange(n).reshape(n, *(1,) * (index.ndim - 1 - d)) for d, n in enumerate(index.shape)
+            _known_places(n, last - d) if n <= FEW else _places(n, last - d)
+            for d, n in enumerate(index.shape)
         ]
         key[self.place(index.ndim)] = index
         return tuple(key)
@@ -88,6 +91,15 @@ class _Elementwise1d(Primitive, abstract=True):
     def onnx_whole(self, g: OnnxBuilder, x: Any) -> OnnxValue:
         """A 0-d tensor as a vector of an element; others unchanged."""
         return x if x.shape else g.reshape(x, (1,))
+
+
+def _places(n: int, behind: int) -> np.ndarray:
+    """0 to n - 1 along a dim that has so many dims behind it."""
+    return np.arange(n).reshape(n, *(1,) * behind)
+
+
+FEW = 256  # places along a dim that are kept for the next key
+_known_places = lru_cache(64)(_places)
 
 
 def _columns(x: Tensor, rank: int) -> Tensor:

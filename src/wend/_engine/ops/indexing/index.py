@@ -45,7 +45,7 @@ def check_range(
     if index.size == 0:
         return
     if not negative and index.dtype == np.int64:  # unsigned, negative numbers are large
-        if index.view(np.uint64).max() < n:
+        if np.maximum.reduce(index.view(np.uint64), None) < n:
             return
     elif index.min() >= low and index.max() < n:
         return

@@ -6,6 +6,7 @@ The family derives all rules of a permutation from a function, `order`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,11 @@ class Permutation(View, abstract=True):
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         return x.transpose(self.order(x.ndim))
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank."""
+        (x,) = operands
+        return methodcaller("transpose", self.order(x.rank))
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.permute(g, inverse_order(self.order(len(x.shape)))),)

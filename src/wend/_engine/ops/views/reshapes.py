@@ -6,6 +6,7 @@ The family derives all rules of a reshape from a function, `target`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,11 @@ def _nodes(n: NodeBuilder, x: NodeOperand, *sizes: Any) -> object:
     return None if x.shape is None else n.laid(x).reshape(n.op.target(x.shape, *sizes)).edge
 
 
+def reshaped(x: np.ndarray, sizes: Shape) -> np.ndarray:
+    """Return the elements of x in the shape `sizes`, at most one of which is -1."""
+    return x.reshape(sizes)
+
+
 class Reshape(Reshaping):
     """y = x in the given shape; an extent may be -1: it follows from the rest.
 
@@ -77,6 +83,10 @@ class Reshape(Reshaping):
 
     def target(self, shape: Shape, sizes: Sizes) -> Shape:
         return resolve_shape("reshape", shape, tuple(sizes))
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for sizes that `infer` has checked."""
+        return reshaped
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape, target in (
@@ -105,6 +115,10 @@ class ReshapeTo(Reshaping):
 
     def target(self, shape: Shape, sizes: Sizes) -> Shape:
         return tuple(sizes)
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference`, in a step."""
+        return reshaped
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)), (6, 4))
@@ -199,6 +213,11 @@ class Unsqueeze(Reshaping):
         dim = normalize_dim(self.dim, len(shape) + 1, "unsqueeze")
         return (*shape[:dim], 1, *shape[dim:])
 
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank."""
+        dim = normalize_dim(self.dim, operands[0].rank + 1, "unsqueeze")
+        return lambda x: x.reshape((*x.shape[:dim], 1, *x.shape[dim:]))
+
     def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:
         dim = normalize_dim(self.dim, x.rank + 1, "unsqueeze")
         return g.with_axes("Unsqueeze", x, (dim,), g.out[0].shape)
@@ -235,6 +254,12 @@ class Squeeze(Reshaping):
         rank = len(shape)
         asked = normalize_dims(self.dim, rank, "squeeze")
         return [d for d in range(rank) if d not in asked or shape[d] != 1]
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for a pattern: which of the named dims are of extent 1 is part of this."""
+        (x,) = operands
+        kept = self.kept(x.shape)
+        return methodcaller("squeeze", tuple(d for d in range(x.rank) if d not in kept))
 
     def strides(self, shape: Shape, strides: Sequence[int]) -> Strides:
         return tuple(strides[d] for d in self.kept(tuple(shape))), 0

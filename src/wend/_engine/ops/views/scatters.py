@@ -118,6 +118,17 @@ class SliceScatter(PartScatter):
         dim = real_dim(self.dim, x.ndim, self.name)
         return x[(slice(None),) * dim + (slice(start, end, step),)]
 
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank."""
+        before = (slice(None),) * real_dim(self.dim, operands[0].rank, self.name)
+
+        def run(x: np.ndarray, src: np.ndarray, start: Any, end: Any, step: Any) -> np.ndarray:
+            y = np.array(x)
+            y[(*before, slice(start, end, step))] = src
+            return y
+
+        return run
+
     def viewed(self, x: Tensor, start: Size | None, end: Size | None, step: Size) -> Tensor:
         return ops.slice(x, self.dim, start, end, step)
 
@@ -180,6 +191,17 @@ class SelectScatter(PartScatter):
         dim = real_dim(self.dim, x.ndim, self.name)
         view: np.ndarray = x[(slice(None),) * dim + (index, ...)]
         return view
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank."""
+        before = (slice(None),) * real_dim(self.dim, operands[0].rank, self.name)
+
+        def run(x: np.ndarray, src: np.ndarray, index: Any) -> np.ndarray:
+            y = np.array(x)
+            y[(*before, index)] = src
+            return y
+
+        return run
 
     def viewed(self, x: Tensor, index: Size) -> Tensor:
         return ops.select(x, self.dim, index)

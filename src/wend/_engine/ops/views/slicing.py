@@ -18,6 +18,7 @@ from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import expr_of, hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
+from wend._engine.ops.numeric import repeated
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape, Strides, View
 
@@ -171,6 +172,11 @@ class Slice(Slicing):
         first, last, count = slice_bounds("slice", n, start, end, step)
         return first, last, step, count
 
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank and a step that `infer` has checked."""
+        before = (slice(None),) * real_dim(self.dim, operands[0].rank, "slice")
+        return lambda x, start, end, step: x[(*before, slice(start, end, step))]
+
     def onnx(
         self, g: OnnxBuilder, x: OnnxValue, start: Size | None, end: Size | None, step: Size
     ) -> OnnxValue:
@@ -247,6 +253,13 @@ class Select(View):
         dim = real_dim(self.dim, x.ndim, "select")
         view: np.ndarray = x[(slice(None),) * dim + (index, ...)]
         return view
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for an operand of known rank."""
+        before = (slice(None),) * real_dim(self.dim, operands[0].rank, "select")
+        if not before:
+            return lambda x, index: x[index, ...]
+        return lambda x, index: x[(*before, index, ...)]
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Size) -> tuple[Any, ...]:
         return (ops.select_scatter(zeros_of(x), g, self.dim, index),)
@@ -328,6 +341,11 @@ class Expand(View):
 
     def reference(self, x: np.ndarray, size: Sizes) -> np.ndarray:
         return np.broadcast_to(x, self.target(x.shape, tuple(size)))
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference` for sizes that `infer` has checked."""
+        target = self.target
+        return lambda x, size: repeated(x, target(x.shape, size) if -1 in size else size)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (sum_to_shape(g, x.shape),)
@@ -413,6 +431,10 @@ class ExpandTo(View):
 
     def reference(self, x: np.ndarray, size: Sizes) -> np.ndarray:
         return np.broadcast_to(x, tuple(size))
+
+    def runner(self, operands: list[Any]) -> Any:
+        """`reference`, with the strides worked out here."""
+        return repeated
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (ops.sum_to(g, x.shape, self.axes),)

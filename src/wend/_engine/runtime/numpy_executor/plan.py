@@ -20,7 +20,7 @@ from wend._engine.core.provenance import last_site, locate, site_of
 from wend._engine.core.whole import Headroom
 from wend._engine.runtime.donation import Lending
 from wend._engine.runtime.native.launcher import launcher
-from wend._engine.runtime.numpy_executor.runners import NodeRun, can_fail, run_plainly
+from wend._engine.runtime.numpy_executor.runners import NodeRun, can_fail, run_plainly, steps_of
 from wend._engine.transforms.differentiate import saved_ids
 from wend._engine.transforms.history import note_history
 
@@ -65,33 +65,19 @@ class ReferencePlan:
         self.saved = frozenset(saved_ids(path, roots)) if roots else frozenset()
         keep = wanted | self.saved
         needed = set(keep)
-        nodes = []
-        for node in reversed(path.nodes):
-            if not needed.isdisjoint(node.outputs):
-                nodes.append(node)
-                needed.update(node.inputs)
-        nodes.reverse()
+        steps = steps_of(path.nodes, needed, NodeRun)
         self.leaves = [i for i, _ in path.leaves if i in needed]
         self.grad_leaves = [i for i, grad in path.leaves if grad]
-        self.fallible = any(can_fail(node.program) for node in nodes)
-        last: dict[int, int] = {}
-        for k, node in enumerate(nodes):
-            for i in node.inputs + node.outputs:
-                last[i] = k
-        frees: list[list[int]] = [[] for _ in nodes]
-        for i, k in last.items():
-            if i not in keep:
-                frees[k].append(i)
-        self.steps = [NodeRun(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)]
-        self.n_ops = sum(map(n_ops, nodes)) if path.short else len(nodes)
+        self.steps: list[NodeRun] = steps
+        self.n_ops = sum([n_ops(step.node) for step in steps]) if path.short else len(steps)
         turned = read_turned(path)
         if turned:
-            for step in self.steps:
+            for step in steps:
                 step.turned = step.output in turned
         entering = set(self.leaves)
         self.lendable = [
             step.inputs[0]
-            for step in self.steps
+            for step in steps
             if step.donates and step.inputs[0] in entering and hasattr(step.node.prim, "part")
         ]
         self.size = len(path.types) + path.inner

@@ -19,10 +19,19 @@ from wend._engine.core.body import Body, Total
 from wend._engine.core.graph import Graph, Node
 from wend._engine.core.types import Number, Spec
 from wend._engine.runtime.donation import WORTH, may_write, room_among, spent_operands
+from wend._engine.runtime.numpy_executor import _step_select
 
 #: A function of arrays and run-time args.  Ops with `overwrites` take `out` besides, and ops with
 #: `turns` take `turned`.
 Runner = Callable[..., Any]
+
+#: A function of operands and numbers, one by one.
+Rule = Callable[..., Any]
+
+_step: Any = _step_select.select()
+RuleStep = _step.RuleStep
+RuleRunner = _step.RuleRunner
+steps_of = _step.steps_of
 
 #: Seconds that rules have to take before machine code is loaded in their place.
 ENOUGH = 0.4
@@ -49,24 +58,23 @@ def make_runner(program: Program) -> Runner:
         if prim.result_wrap() is None:
             return lambda arrays, args: run(arrays, [], args)[0]
         return lambda arrays, args: run(arrays, [], args)
+    runner: Runner = RuleRunner(prim, rule_of(program))
+    return runner
+
+
+def rule_of(program: Program) -> Rule:
+    """Return the reference rule of a pattern, or the function that a family makes of the rule for
+    operands of known ranks and dtypes."""
+    prim = program.prim
     maker = getattr(prim, "runner", None)
+    rule: Rule
     if maker is None:
         rule = prim.reference
-    else:
-        specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
-        numbers = [Number(c) for c in prim.categories]
-        rule = maker(prim.arrange(specs, numbers))
-    if prim.schedule.turns:
-        return lambda arrays, args, turned=False: rule(*arrays, turned=turned)
-    if prim.plain_form:
-        if prim.schedule.overwrites:
-            return lambda arrays, args, out=None: (
-                rule(*arrays) if out is None else rule(*arrays, out=out)
-            )
-        return lambda arrays, args: rule(*arrays)
-    if prim.schedule.overwrites:
-        return lambda arrays, args, out=None: rule(*prim.arrange(arrays, args), out=out)
-    return lambda arrays, args: rule(*prim.arrange(arrays, args))
+        return rule
+    specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
+    numbers = [Number(c) for c in prim.categories]
+    rule = maker(prim.arrange(specs, numbers))
+    return rule
 
 
 class ReadyRule:
@@ -158,37 +166,30 @@ def can_fail(program: Program) -> bool:
     return graph is not None and any(can_fail(node.program) for node in graph.nodes)
 
 
-class NodeRun:
-    """A node of a graph, prepared to run."""
+class NodeRun(RuleStep):  # type: ignore[misc, valid-type]
+    """A node of a graph, prepared to run.
 
-    __slots__ = (
-        "args",
-        "donates",
-        "frees",
-        "inputs",
-        "node",
-        "output",
-        "outputs",
-        "overwrites",
-        "runner",
-        "spent",
-        "turned",
-    )
+    Most nodes run in the short way: `RuleStep.call` calls the rule with the operands.  Nodes that
+    write over an operand, or whose runner is more than a rule, run in the long way.
+    """
+
+    # Fields of `RuleStep`:
+    node: Node
+    runner: Runner
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    output: int | None
+    args: tuple[Any, ...]
+    frees: tuple[int, ...]
+    donates: bool
+    overwrites: bool
+    turned: bool
+    spent: tuple[int, ...] | None  # see `room`; found when first needed
 
     def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
-        self.runner: Runner = quick_runner_of(node.program)
-        self.inputs = node.inputs
-        self.outputs = node.outputs
-        self.output = node.outputs[0] if node.prim.result_wrap() is None else None
-        self.args = node.args
-        self.node = node
-        self.frees = frees
-        self.donates = bool(node.prim.schedule.donates) and node.inputs[0] in frees
-        self.overwrites = node.prim.schedule.overwrites and len(frees) > 0
-        self.spent: tuple[int, ...] | None = None  # see `room`; found when first needed
-        self.turned = False
+        self.take(node, frees, quick_runner_of(node.program))
 
-    def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
+    def call_at_length(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run the node on the environment: read operands, free values, store results."""
         arrays = [env[i] for i in self.inputs]
         values = [_types.evaluate(e, types, args) for e in self.args]
