@@ -10,7 +10,7 @@ product. Ops of a tail that only nests use are left to the nests if that saves m
 from __future__ import annotations
 
 from wend._engine.compiler.ir.loops import NESTED, Op
-from wend._engine.compiler.schedule.epilogue_ops import Tail, is_tail_op, may_have_tail
+from wend._engine.compiler.schedule.epilogue_ops import is_tail_op, may_have_tail, tail_of
 from wend._engine.compiler.schedule.fuse import Fusion
 from wend._engine.compiler.schedule.fusion_group import Region
 
@@ -146,11 +146,19 @@ class Attachment:
 
         Returns whether the op was added.
         """
-        before = (list(region.ops), dict(region.loops), dict(region.places))
-        axes = list(region.axes)
-        joined = self.fusion.join(region, op, True) and region.axes == axes
-        if joined and Tail(self.function, region).fits:
-            return True
-        region.ops, region.loops, region.places = before
+        tail = tail_of(self.function, region)
+        if not tail.fits:
+            return False
+        axes = region.axes
+        if not self.fusion.join(region, op, True):
+            return False
+        if region.axes == axes:
+            tail.add(region, op)
+            if tail.fits:
+                region.tail = tail
+                return True
+            tail.take_back()
+        region.ops.remove(op)
+        del region.loops[op.out], region.places[op.out]
         region.axes = axes
         return False
