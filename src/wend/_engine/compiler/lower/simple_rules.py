@@ -7,7 +7,17 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.compiler.codegen.scalar_ops import elementwise_code
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import MAP, Emit, Fold, Layout, Op, Read, View, contiguous
+from wend._engine.compiler.ir.loops import (
+    MAP,
+    Emit,
+    Fold,
+    Layout,
+    Op,
+    Read,
+    View,
+    contiguous,
+    shared,
+)
 from wend._engine.compiler.ir.symbolic_extents import ZERO
 from wend._engine.compiler.lower.index import add as add_up
 from wend._engine.compiler.lower.lowering import NO_SUMS, Lowering, same_element
@@ -211,5 +221,6 @@ def _is_negative(low: Lowering, i: int) -> bool:
     return wide and low.maxima.get(maximum) == x
 
 
+@shared
 def _exp_of_negative(code: Any, operands: list[Any]) -> Any:
     return code.b.exp_of_negative(operands[0])
