@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
@@ -124,6 +125,8 @@ class Lowering:
     def read(self, i: int, shape: tuple[Any, ...]) -> Read | None:
         """Value i broadcast to `shape`, dims aligned at the right."""
         mine = self.function.shape(i)
+        if mine == shape:
+            return Read(i, every(len(shape)))
         lead = len(shape) - len(mine)
         dims = []
         for axis, extent in enumerate(mine):
@@ -189,6 +192,12 @@ class Lowering:
             f.small.append(product(f.shape(node.inputs[0])))
         reads = [Read(i, tuple(range(len(f.shape(i))))) for i in node.inputs]
         f.add(Op(HOST, node, node.outputs, reads))
+
+
+@cache
+def every(rank: int) -> tuple[int, ...]:
+    """Return the loops that the dims of a value follow, where each dim follows its own."""
+    return tuple(range(rank))
 
 
 def consumers_of(nodes: list[Node]) -> dict[int, list[Node]]:

@@ -46,12 +46,15 @@ def place_head(function: Function, region: Region, op: Op) -> None:
 
 def is_tail_op(function: Function, op: Op) -> bool:
     """Whether an op is plain elementwise work that cannot fail."""
-    facts = op.node.prim.facts
-    plain = op.kind == MAP and not op.placed and not facts.random and bool(op.reads)
-    plain = plain and (not facts.fallible or facts.only_ints_fail)  # a tail has floats only
-    values = (op.out, *(read.value for read in op.reads))
-    floats = all(function.dtypes[i].category in _ELEMENTS for i in values)
-    return plain and floats and not any(r.shifts or r.row >= 0 for r in op.reads)
+    if op.kind != MAP or op.placed or not op.reads:
+        return False
+    facts, dtypes_ = op.node.prim.facts, function.dtypes
+    if facts.random or (facts.fallible and not facts.only_ints_fail):  # a tail has floats only
+        return False
+    for read in op.reads:
+        if read.shifts or read.row >= 0 or dtypes_[read.value].category not in _ELEMENTS:
+            return False
+    return dtypes_[op.out].category in _ELEMENTS
 
 
 class Tail:

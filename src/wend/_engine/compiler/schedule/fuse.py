@@ -173,17 +173,17 @@ class Fusion:
         """
         loops: list[int | None] = [None] * len(op.space)
         wanted: list[int] = []  # folds that would be used in the nest
+        function, places = self.function, region.places
         for read in op.reads:
-            base = self.function.base(read.value)
-            uniform = base in self.function.uniform and read.row < 0
-            if base not in region.places or uniform:
+            base = function.base(read.value)
+            if base not in places or (base in function.uniform and read.row < 0):
                 continue
             renamed = self.rename(read.value)
             if renamed is None or read.shifts or read.row >= 0:
                 return False
             if base in region.late:
                 wanted.append(base)
-            for place, dim in zip(region.places[base], renamed[1], strict=True):
+            for place, dim in zip(places[base], renamed[1], strict=True):
                 loop = read.dims[dim] if dim >= 0 else -1
                 if loop < 0 or op.space[loop] == ONE:
                     if place >= 0:
@@ -201,7 +201,7 @@ class Fusion:
         axes = list(region.axes)
         if not self._fill_loops(op, loops, axes, related, inner):
             return False
-        placed = tuple(-1 if a is None else a for a in loops)
+        placed = tuple([-1 if a is None else a for a in loops])
         followed = [a for a in placed if a >= 0]
         if len(set(followed)) < len(followed):  # an axis cannot be two loops
             return False
@@ -209,7 +209,7 @@ class Fusion:
             return False
         if not partial and len(axes) > len(region.axes) and len(set(followed)) < len(axes):
             return False  # the nest would have more turns than any of its ops
-        if inner is not None and inner & (region.indexed | index_axes(op, placed)):
+        if inner is not None and not inner.isdisjoint(region.indexed | index_axes(op, placed)):
             return False
         region.axes = axes
         region.inner = inner
@@ -239,13 +239,14 @@ class Fusion:
             if extent == ONE:
                 loops[d] = -1
                 continue
-            free = [a for a, n in enumerate(axes) if n == extent and a not in loops]
-            if free:
-                loops[d] = free[0]
-                continue
-            axes.append(extent)
-            loops[d] = len(axes) - 1
-            new += 1
+            for a, n in enumerate(axes):
+                if n == extent and a not in loops:
+                    loops[d] = a
+                    break
+            else:
+                loops[d] = len(axes)
+                axes.append(extent)
+                new += 1
         if not new or new == len(axes):
             return True
         return related and inner is None
@@ -421,10 +422,10 @@ def is_covered(region: Region) -> bool:
 def index_axes(op: Op, placed: tuple[int, ...]) -> set[int]:
     """The axes that the indices of looked-up rows follow. placed: the axis of each loop"""
     rows = [read.row for read in op.reads if read.row >= 0]
+    if not rows and op.kind != SCATTER:
+        return set()
     if op.kind == SCATTER:
         rows.append(1)
-    if not rows:
-        return set()
     return {placed[d] for k in rows for d in op.reads[k].dims if d >= 0} - {-1}
 
 
