@@ -489,8 +489,17 @@ class Code:
     def uniform(self, expr: Any, dtype: Any, category: int) -> Any:
         return self.b.convert(self.machine.number(expr, category), dtype)
 
+    def filled(self) -> Any:
+        return self.uniform(*self.machine.function.uniform[self.op.out])
+
     def constant(self, value: float, dtype: Any) -> Any:
         return self.b.number(value, dtype)
+
+    def size(self, k: int) -> Any:
+        return self.integer(self.op.sizes[k])
+
+    def extent(self, dim: int) -> Any:
+        return self.integer(self.op.space[dim])
 
     def place(self, dim: int) -> Any:
         return np.asarray(self.counters.get(self.run.nest.loops[self.op.out][dim], 0), np.int64)

@@ -8,7 +8,7 @@ import wend as torch
 import wend.nn.functional as F
 from wend._engine.base import config
 from wend._engine.compiler import place
-from wend._engine.compiler.codegen import nest_prefetch
+from wend._engine.compiler.codegen import known_code, nest_prefetch
 from wend._engine.compiler.llvm_ir.jit import host
 
 
@@ -32,8 +32,10 @@ def streamed(monkeypatch, request):
     monkeypatch.setattr(nest_prefetch, "ROW", 64 if request.param == 8 else nest_prefetch.ROW)
     monkeypatch.setattr(nest_prefetch, "FAR_BYTES", 64)
     monkeypatch.setattr(nest_prefetch, "STREAM_BYTES", 16)
+    known_code.forget()
     with own_trie(), config.override(compile=True, wait=True):
         yield found
+    known_code.forget()
 
 
 def marked(step):

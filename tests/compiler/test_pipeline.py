@@ -278,7 +278,7 @@ def test_what_is_dear_or_wanted_early_does_not_wait():
 def test_the_next_row_is_asked_for_by_several_phases():
     nest = rows_of_layer_norm()
     code = NestCode(nest)
-    code.write("")
+    code.write()
     asking = code.traffic.asking
     assert code.traffic.heavy == 2
     x, g = read_in(nest, 0), read_in(nest, 1)

@@ -6,17 +6,19 @@ import importlib
 import os
 
 from wend._engine.base.modules import import_folder
-from wend._engine.compiler.codegen.nest import NestCode
+from wend._engine.compiler.codegen.known_code import form_of_nest, form_of_tail, recall
+from wend._engine.compiler.codegen.nest import NAME, NestCode
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, WINDOWS, Op
 from wend._engine.compiler.ir.symbolic_extents import ZERO, Poly
 from wend._engine.compiler.kernels.conv.lowering import convolution, tell_shared
 from wend._engine.compiler.kernels.conv.pooled import Pooled
-from wend._engine.compiler.kernels.matmul.epilogue import NAME, EpilogueCode
+from wend._engine.compiler.kernels.matmul.epilogue import NAME as EPILOGUE
+from wend._engine.compiler.kernels.matmul.epilogue import EpilogueCode
 from wend._engine.compiler.kernels.matmul.lowering import product_kernel
 from wend._engine.compiler.kernels.pooling import windows
 from wend._engine.compiler.lower.registry import kernel_maker
-from wend._engine.compiler.schedule.epilogue_ops import Tail, head_of
+from wend._engine.compiler.schedule.epilogue_ops import Tail, head_of, tail_of
 from wend._engine.compiler.schedule.fusion_group import Region
 from wend._engine.compiler.schedule.loop_order import Nest
 from wend._engine.compiler.stages import Emitted, Ordered, Sliced
@@ -102,8 +104,12 @@ class Emission:
         # An index that is out of range is noted, and row 0 is taken instead: row 0 has to exist.
         accesses = (*nest.loads.values(), *nest.stores.values())
         self.nonempty += [(access.row_extent,) for access in accesses if access.row >= 0]
-        kernel = NestCode(nest).write(" ".join(op.name for op in region.ops))
-        kernel.nest = nest
+        written = recall(form_of_nest(nest), lambda: NestCode(nest).write())
+        kernel = Kernel(NAME, written.text, " ".join([op.name for op in region.ops]))
+        kernel.slots, kernel.nest = written.slots, nest
+        kernel.helpers, kernel.faults = list(written.helpers), list(written.faults)
+        kernel.reads = sorted({a.base for a in nest.loads.values()})
+        kernel.writes = sorted(nest.stores)
         return kernel
 
     def add_tail(self, kernel: Kernel, region: Region) -> Tail | None:
@@ -114,8 +120,10 @@ class Emission:
         if len(region.ops) == 1:
             return None
         f = self.function
-        tail = Tail(f, region)
-        code, words = EpilogueCode(tail, region.outputs).compose()
+        tail = tail_of(f, region)
+        outputs = region.outputs
+        written = recall(form_of_tail(tail, outputs), lambda: EpilogueCode(tail, outputs).write())
+        code, words = written.text, written.slots
         head = tail.head.out
         kernel.epilogue = code
         kernel.what += "".join(f" {op.name}" for op in tail.ops)
@@ -137,7 +145,7 @@ class Emission:
                 out = Slot("scratch", f.bytes_of(head), "partial")
         replacements = {
             "out": out,
-            "epilogue": Slot("function", code, NAME),
+            "epilogue": Slot("function", code, EPILOGUE),
             "state": Slot("block", len(names)),
         }
         kernel.slots = [replacements.get(*pair) for pair in zip(names, kernel.slots, strict=True)]

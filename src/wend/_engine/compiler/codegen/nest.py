@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from wend._engine.compiler.codegen.inner_loop import PhaseCode
 from wend._engine.compiler.codegen.kernel_code import KernelCode
+from wend._engine.compiler.codegen.known_code import Written
 from wend._engine.compiler.codegen.nest_prefetch import Traffic
 from wend._engine.compiler.codegen.reductions import write_clear, write_combine
 from wend._engine.compiler.codegen.scalar_ops import ElementCode
-from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.ir.loops import FOLD, SCATTER, Op
 from wend._engine.compiler.ir.symbolic_extents import ZERO, product, scale
 from wend._engine.compiler.llvm_ir.values import SsaValue
@@ -20,8 +20,8 @@ class NestCode(KernelCode):
 
     traffic: Traffic
 
-    def write(self, what: str) -> Kernel:
-        """Return the whole kernel. what: its name for messages"""
+    def write(self) -> Written:
+        """Return the code of the whole kernel."""
         nest = self.nest
         self.traffic = Traffic(self)
         self.sums = {op.out for op in nest.late_folds()}
@@ -39,13 +39,8 @@ class NestCode(KernelCode):
             NAME, f"define void @{NAME}(ptr noalias %block) {{\n{body}\n{self.text.render()}\n}}"
         )
         helpers = self.helpers()
-        kernel = Kernel(NAME, self.module.render(), what)
-        kernel.helpers = helpers
-        kernel.slots = self.slots.items
-        kernel.faults = self.faults.messages
-        kernel.reads = sorted({a.base for a in nest.loads.values()})
-        kernel.writes = sorted(nest.stores)
-        return kernel
+        text, faults = self.module.render(), tuple(self.faults.messages)
+        return Written(text, self.slots.items, tuple(helpers), faults)
 
     def helpers(self) -> list[str]:
         """Write the functions beside the kernel, and return their names."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import CompileError
-from wend._engine.compiler.ir.loops import Emit
+from wend._engine.compiler.ir.loops import Emit, is_shared, shared
 from wend._engine.core.types import Number, Spec
 
 Value = Any
@@ -26,7 +27,7 @@ def convertible(dtype: DType) -> bool:
 
 
 def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
-    """Return the `emit` rule of an elementwise op with its casts, or None.
+    """Return the `emit` rule of an elementwise op with its casts: the same for the same casts.
 
     None means that the op cannot be compiled.
     """
@@ -35,6 +36,9 @@ def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
     numbers = [Number(category) for category in prim.categories]
     targets, result = prim.dtypes_of(*prim.arrange(specs, numbers))
     operand_dtypes = tuple([spec.dtype for spec in specs])
+    key = (prim, targets, result, operand_dtypes)
+    if key in _CODES:
+        return _CODES[key]
     n_numbers = len(prim.size_mask)
     plain = not n_numbers and prim.plain_form  # all operands are tensors
 
@@ -50,19 +54,29 @@ def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
         value = prim.emit(b, *cast)
         return value if value.dtype is result else b.convert(value, result)
 
-    key = (prim, targets, result, operand_dtypes)
-    possible = _POSSIBLE.get(key)
-    if possible is None:
-        possible = _POSSIBLE[key] = _try(prim, emit, operand_dtypes)
-    return emit if possible else None
+    code = _CODES[key] = shared(emit) if _try(prim, emit, operand_dtypes) else None
+    return code
 
 
-_POSSIBLE: dict[Any, bool] = {}
+_CODES: dict[Any, Emit | None] = {}
 
 
+@cache
 def rounded_to(dtype: DType) -> Emit:
     """Return a rule that converts its only operand to `dtype`."""
-    return lambda code, operands: code.b.convert(operands[0], dtype)
+    return shared(lambda code, operands: code.b.convert(operands[0], dtype))
+
+
+def then_rounded(rule: Emit, dtype: DType) -> Emit:
+    """Return a rule that converts the result of another rule to `dtype`."""
+    if is_shared(rule):
+        return _then_rounded(rule, dtype)
+    return lambda code, operands: code.b.convert(rule(code, operands), dtype)
+
+
+@cache
+def _then_rounded(rule: Emit, dtype: DType) -> Emit:
+    return shared(lambda code, operands: code.b.convert(rule(code, operands), dtype))
 
 
 class _Trial:
@@ -119,6 +133,10 @@ class ElementCode:
         """Return the number that a uniform value holds everywhere, as `dtype`."""
         return self.nest.uniform(self.b, expr, dtype, category)
 
+    def filled(self) -> Value:
+        """Return the number that the op's result holds everywhere."""
+        return self.uniform(*self.nest.function.uniform[self.op.out])
+
     def constant(self, value: float, dtype: DType) -> Value:
         """Return a number that is known while compiling."""
         return self.b.number(value, dtype)
@@ -135,11 +153,19 @@ class ElementCode:
         """The value of a polynomial of extents, as int64."""
         return self.b.spread(self.nest.poly(p), dtypes.int64)
 
+    def size(self, k: int) -> Value:
+        """The k-th extent that the op's code reads beside those of loops, as int64."""
+        return self.integer(self.op.sizes[k])
+
+    def extent(self, dim: int) -> Value:
+        """The extent of loop `dim` of the op's space, as int64."""
+        return self.integer(self.op.space[dim])
+
     def checked_place(self, index: Value, dim: int) -> Value:
         """Return an index as int64; marks the run as failed if the index is beyond loop `dim`."""
         b = self.b
         place = b.convert(index, dtypes.int64)
-        extent = self.integer(self.op.space[dim])
+        extent = self.extent(dim)
         valid = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, extent))
         b.require(valid, OUT_OF_RANGE)
         return place

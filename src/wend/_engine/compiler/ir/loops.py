@@ -75,6 +75,20 @@ class Fold:
 Emit = Callable[[Any, list[Any]], Any]
 
 
+def shared(rule: Emit) -> Emit:
+    """Mark a rule that all equal ops have, so that kernels of equal structure are recognised.
+
+    The rule reads nothing that differs between these ops, but through its arguments.
+    """
+    rule.shared = True  # type: ignore[attr-defined]
+    return rule
+
+
+def is_shared(rule: Emit | None) -> bool:
+    """Whether a rule was marked as `shared`."""
+    return getattr(rule, "shared", False)
+
+
 class Op:
     """An operation of a function."""
 
@@ -93,6 +107,7 @@ class Op:
         "product",
         "reads",
         "row_dim",
+        "sizes",
         "space",
         "within",
         "wraps",
@@ -126,6 +141,7 @@ class Op:
         self.counted = False  # whether its code reads the number of elements before its own
         self.wraps = False  # whether indices below 0 count from the end
         self.within = False  # whether the indexed value may be larger than its loops
+        self.sizes: tuple[Poly, ...] = ()  # extents that its code reads, beside those of loops
         self.row_dim = 0  # of a scatter: the dim of the result along which operand 1 says the place
         self.product: Any = None  # of a contraction: see `lower.contraction`
 

@@ -10,6 +10,7 @@ copied first. A step before checks the index, as this step must not fail.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
@@ -18,7 +19,17 @@ from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.scalar_ops import OUT_OF_RANGE
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import MAP, ROWS, Function, Layout, Op, Read, contiguous
+from wend._engine.compiler.ir.loops import (
+    MAP,
+    ROWS,
+    Emit,
+    Function,
+    Layout,
+    Op,
+    Read,
+    contiguous,
+    shared,
+)
 from wend._engine.compiler.ir.symbolic_extents import ZERO, product, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
 from wend._engine.compiler.llvm_ir.function import Routine
@@ -82,21 +93,27 @@ def checked_places(low: Lowering, node: Node, index: int) -> int:
     """Add a step that checks the index; returns the places, as int64 from 0 on."""
     f = low.function
     rows, wraps = f.shape(node.inputs[0])[0], isinstance(node.prim, IndexPut)
+    places = f.fresh(f.shape(index), dtypes.int64)
+    op = Op(MAP, node, (places,), [Read(index, (0,))], f.shape(index), (0,), _checked(wraps))
+    op.name, op.sizes = "places", (rows,)
+    f.add(op)
+    return places
+
+
+@cache
+def _checked(wraps: bool) -> Emit:
+    """Return a rule that checks the place of a row. wraps: whether places may count from the end"""
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
         place, zero = b.convert(operands[0], dtypes.int64), b.number(0, dtypes.int64)
-        extent = code.integer(rows)
+        extent = code.size(0)
         if wraps:
             place = b.select(b.lt(place, zero), b.add(place, extent), place)
         b.require(b.bitwise_and(b.ge(place, zero), b.lt(place, extent)), OUT_OF_RANGE)
         return place
 
-    places = f.fresh(f.shape(index), dtypes.int64)
-    op = Op(MAP, node, (places,), [Read(index, (0,))], f.shape(index), (0,), emit)
-    op.name = "places"
-    f.add(op)
-    return places
+    return shared(emit)
 
 
 @makes_kernel(ROWS)

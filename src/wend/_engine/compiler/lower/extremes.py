@@ -6,12 +6,14 @@ Both are rows of the same nest where the dim allows.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.ir.loops import FOLD, MAP, Fold, Op, Read
+from wend._engine.compiler.codegen.scalar_ops import rounded_to
+from wend._engine.compiler.ir.loops import FOLD, MAP, Emit, Fold, Op, Read, shared
 from wend._engine.compiler.ir.symbolic_extents import ONE
-from wend._engine.compiler.lower.lowering import NO_DIMS, Lowering
+from wend._engine.compiler.lower.lowering import NO_DIMS, Lowering, same_element
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
@@ -24,6 +26,26 @@ def _greatest(b: Any, a: Any, x: Any) -> Any:
 
 def _least(b: Any, a: Any, x: Any) -> Any:
     return b.minimum(a, x)
+
+
+@cache
+def _place_of(axes: tuple[int, ...], is_float: bool) -> Emit:
+    """Return a rule that gives the place along some axes where an element is the extreme.
+
+    Elsewhere the number is larger than all places.
+    """
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        met = b.eq(operands[0], operands[1])
+        if is_float:
+            met = b.bitwise_or(met, b.ne(operands[0], operands[0]))
+        index = code.place(axes[0])
+        for axis in axes[1:]:
+            index = b.add(b.mul(index, code.extent(axis)), code.place(axis))
+        return b.select(met, index, b.number((1 << 63) - 1, dtypes.int64))
+
+    return shared(emit)
 
 
 @lowers(Argmax, Argmin, MaxDim, MinDim)
@@ -45,27 +67,13 @@ def where_extreme(low: Lowering, node: Node) -> bool:
     greatest = isinstance(node.prim, (Argmax, MaxDim))
     combine, start = (_greatest, "lowest") if greatest else (_least, "highest")
     best = f.fresh(shape, dtype)
-
-    def itself(code: Any, operands: list[Any]) -> Any:
-        return code.b.convert(operands[0], wide)
-
-    extreme = Op(FOLD, node, (best,), [Read(x, every)], space, kept, itself)
+    extreme = Op(FOLD, node, (best,), [Read(x, every)], space, kept, rounded_to(wide))
     extreme.fold = Fold(combine, start, wide, False)
     low.folding(extreme)
 
-    def place(code: Any, operands: list[Any]) -> Any:
-        b = code.b
-        met = b.eq(operands[0], operands[1])
-        if dtype.category == dtypes.FLOAT:
-            met = b.bitwise_or(met, b.ne(operands[0], operands[0]))
-        index = code.place(axes[0])
-        for axis in axes[1:]:
-            extent = b.spread(code.nest.poly(space[axis]), dtypes.int64)
-            index = b.add(b.mul(index, extent), code.place(axis))
-        return b.select(met, index, b.number((1 << 63) - 1, dtypes.int64))
-
     indices = node.outputs[-1]
     reads = [Read(x, every), Read(best, kept)]
+    place = _place_of(tuple(axes), dtype.category == dtypes.FLOAT)
     where = Op(FOLD, node, (indices,), reads, space, follow, place)
     where.fold = Fold(_least, "highest", dtypes.int64, False)
     where.placed = True
@@ -81,10 +89,6 @@ def where_extreme(low: Lowering, node: Node) -> bool:
             dims = tuple(-1 if d < 0 else order.index(d) for d in kept)
         read = Read(best, dims)
         every_out = tuple(range(len(out_shape)))
-        copy = Op(MAP, node, (values,), [read], out_shape, every_out, _first, cheap=True)
+        copy = Op(MAP, node, (values,), [read], out_shape, every_out, same_element, cheap=True)
         f.add(copy)
     return True
-
-
-def _first(code: Any, operands: list[Any]) -> Any:
-    return operands[0]

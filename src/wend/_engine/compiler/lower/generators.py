@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.codegen import philox
 from wend._engine.compiler.codegen.scalar_ops import convertible
-from wend._engine.compiler.ir.loops import MAP, Op
+from wend._engine.compiler.ir.loops import MAP, Emit, Op, shared
 from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
@@ -47,7 +48,9 @@ def _place(code: Any, k: int) -> tuple[str, Any]:
     return seed, code.b.add(code.b.spread(offset, dtypes.int64), count)
 
 
-def _numbers(prim: Any, n: int, dtype: Any) -> Any:
+@cache
+def _numbers(prim: Any, n: int, dtype: Any) -> Emit:
+    """Return the rule of a draw of numbers. n: the run-time numbers before the seed"""
     if isinstance(prim, Uniform):
         run, single = philox.uniform_run, philox.uniform
     else:
@@ -62,7 +65,7 @@ def _numbers(prim: Any, n: int, dtype: Any) -> Any:
             return run(b, seed, position, dtype)
         return single(b, b.spread(seed, dtypes.int64), position, dtype)
 
-    return emit
+    return shared(emit)
 
 
 def _each(b: Any, position: Any) -> Any:
@@ -72,7 +75,10 @@ def _each(b: Any, position: Any) -> Any:
     return b.add(b.spread(position, dtypes.int64), philox.counted(b))
 
 
-def _integers(n: int, dtype: Any) -> Any:
+@cache
+def _integers(n: int, dtype: Any) -> Emit:
+    """Return the rule of a draw of integers. n: the run-time numbers before the bounds"""
+
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
         seed, position = _place(code, n + 2)
@@ -83,7 +89,7 @@ def _integers(n: int, dtype: Any) -> Any:
         safe = b.select(b.lt(first, last), last, b.add(first, b.number(1, dtypes.int64)))
         return philox.random_integers(b, key, _each(b, position), first, safe, dtype)
 
-    return emit
+    return shared(emit)
 
 
 @lowers(Arange)
@@ -94,6 +100,16 @@ def counting(low: Lowering, node: Node) -> bool:
     dtype = f.dtypes[out]
     if dtypes.COMPLEX in node.prim.categories:
         return False
+    space = f.shape(out)
+    op = Op(MAP, node, node.outputs, [], space, (0,), _counted(dtype), node.args, cheap=True)
+    op.placed = True
+    f.add(op)
+    return True
+
+
+@cache
+def _counted(dtype: Any) -> Emit:
+    """Return the rule of `arange`."""
     wide = dtypes.float64 if dtype.category == dtypes.FLOAT else dtypes.int64
 
     def emit(code: Any, operands: list[Any]) -> Any:
@@ -102,8 +118,4 @@ def counting(low: Lowering, node: Node) -> bool:
         place = b.convert(code.place(0), wide)
         return b.convert(b.add(start, b.mul(place, step)), dtype)
 
-    space = f.shape(out)
-    op = Op(MAP, node, node.outputs, [], space, (0,), emit, node.args, cheap=True)
-    op.placed = True
-    f.add(op)
-    return True
+    return shared(emit)

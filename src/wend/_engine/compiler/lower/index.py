@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType
 from wend._engine.compiler.ir.layout import symbolic_call
-from wend._engine.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op, Read
+from wend._engine.compiler.ir.loops import FOLD, MAP, SCATTER, Emit, Fold, Op, Read, shared
 from wend._engine.compiler.ir.symbolic_extents import ONE, Extents, Poly, product, sub
-from wend._engine.compiler.lower.lowering import Lowering
+from wend._engine.compiler.lower.lowering import Lowering, same_element
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
@@ -42,6 +44,16 @@ def pick(low: Lowering, node: Node) -> bool:
     follow = tuple(-1 if d == dim else d for d in range(rank))
     reads = [Read(x, tuple(range(rank))), Read(index, follow)]
     wide = widened(dtype)
+    fold = Fold(add, -0.0, wide, True)
+    op = Op(FOLD, node, node.outputs, reads, space, follow, _picked(dim, wide), fold=fold)
+    op.placed = True
+    low.folding(op)
+    return True
+
+
+@cache
+def _picked(dim: int, wide: DType) -> Emit:
+    """Return a rule that gives the element at the indexed place of a dim, and -0.0 elsewhere."""
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
@@ -49,11 +61,7 @@ def pick(low: Lowering, node: Node) -> bool:
         # Adding -0.0 leaves every number unchanged.
         return b.select(b.eq(code.place(dim), place), value, code.constant(-0.0, wide))
 
-    fold = Fold(add, -0.0, wide, True)
-    op = Op(FOLD, node, node.outputs, reads, space, follow, emit, fold=fold)
-    op.placed = True
-    low.folding(op)
-    return True
+    return shared(emit)
 
 
 def drop(low: Lowering, node: Node) -> bool:
@@ -68,7 +76,11 @@ def put(low: Lowering, node: Node) -> bool:
     """scatter of a single element a row: put where the loop comes to the indexed place."""
     if dtypes.COMPLEX in node.prim.categories or not _single(low, node):
         return low.refuse(LAST_STAYS)
-    return _may_put(low, node.inputs[0]) and _at_places(low, node, lambda b, x, y: y)
+    return _may_put(low, node.inputs[0]) and _at_places(low, node, _new_element)
+
+
+def _new_element(b: Any, x: Any, y: Any) -> Any:
+    return y
 
 
 def _single(low: Lowering, node: Node) -> bool:
@@ -97,20 +109,26 @@ def _at_places(low: Lowering, node: Node, combine: Any) -> bool:
     follow = tuple(-1 if d == dim else d for d in range(rank))
     every = tuple(range(rank))
     reads = [Read(base, every), *(Read(i, follow) for i in (index, *sources))]
-    dtype = f.dtypes[base]
-    wide = widened(dtype)
-
-    def emit(code: Any, operands: list[Any]) -> Any:
-        b = code.b
-        source = operands[2] if sources else code.number(0)
-        x, y = b.convert(operands[0], wide), b.convert(source, wide)
-        here = b.eq(code.place(dim), code.checked_place(operands[1], dim))
-        return b.convert(b.select(here, combine(b, x, y), x), dtype)
-
+    emit = _combined_at(dim, bool(sources), combine, f.dtypes[base])
     op = Op(MAP, node, node.outputs, reads, space, every, emit, node.args, cheap=True)
     op.placed = True
     f.add(op)
     return True
+
+
+@cache
+def _combined_at(dim: int, has_source: bool, combine: Any, dtype: DType) -> Emit:
+    """Return the rule of `_at_places`."""
+    wide = widened(dtype)
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        source = operands[2] if has_source else code.number(0)
+        x, y = b.convert(operands[0], wide), b.convert(source, wide)
+        here = b.eq(code.place(dim), code.checked_place(operands[1], dim))
+        return b.convert(b.select(here, combine(b, x, y), x), dtype)
+
+    return shared(emit)
 
 
 @lowers(Embedding)
@@ -127,11 +145,7 @@ def rows(low: Lowering, node: Node) -> bool:
         Read(table, (-1, rank - 1), row=1),
         Read(index, tuple(range(rank - 1))),
     ]
-
-    def emit(code: Any, operands: list[Any]) -> Any:
-        return operands[0]
-
-    f.add(Op(MAP, node, node.outputs, reads, space, tuple(range(rank)), emit))
+    f.add(Op(MAP, node, node.outputs, reads, space, tuple(range(rank)), same_element))
     return True
 
 
@@ -148,16 +162,22 @@ def add_rows(low: Lowering, node: Node) -> bool:
     space = f.shape(x)
     rank = len(space)
     reads = [Read(x, tuple(range(rank))), Read(index, tuple(range(rank - 1)))]
-
-    def emit(code: Any, operands: list[Any]) -> Any:
-        b = code.b
-        padding = b.convert(code.number(1), f.dtypes[index])
-        left_out = b.eq(operands[1], padding)
-        return b.select(left_out, code.constant(0.0, dtype), operands[0])
-
+    emit = _without_padding(f.dtypes[index], dtype)
     fold = Fold(add, 0, dtype, True)
     f.add(Op(SCATTER, node, node.outputs, reads, space, (-1, rank - 1), emit, node.args, fold))
     return True
+
+
+@cache
+def _without_padding(index: DType, dtype: DType) -> Emit:
+    """Return a rule that gives 0 for rows of the padding, whose place is a run-time number."""
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        left_out = b.eq(operands[1], b.convert(code.number(1), index))
+        return b.select(left_out, code.constant(0.0, dtype), operands[0])
+
+    return shared(emit)
 
 
 @lowers(SliceScatter)
@@ -178,14 +198,19 @@ def inject(low: Lowering, node: Node) -> bool:
     if any(n != m for d, (n, m) in enumerate(zip(part, space)) if d != dim):
         return False
     reads = [Read(x, every), Read(source, every, ((dim, first, part[dim]),))]
-    dtype = f.dtypes[x]
+    f.add(Op(MAP, node, node.outputs, reads, space, every, _replaced(f.dtypes[x])))
+    return True
+
+
+@cache
+def _replaced(dtype: DType) -> Emit:
+    """Return a rule that gives the second operand's element where that operand has one."""
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
         return b.select(code.inside(1), b.convert(operands[1], dtype), operands[0])
 
-    f.add(Op(MAP, node, node.outputs, reads, space, every, emit))
-    return True
+    return shared(emit)
 
 
 @lowers(SelectScatter)
@@ -212,18 +237,24 @@ def put_slice(low: Lowering, node: Node) -> bool:
         return False
     (index, _), poly = evaluation
     place = low.extents.canonical(poly(index))
-    dtype = f.dtypes[x]
+    reads = [Read(x, every), Read(source, others)]
+    emit = _put_at(dim, f.dtypes[x])
+    op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
+    op.placed, op.sizes = True, (place,)
+    f.add(op)
+    return True
+
+
+@cache
+def _put_at(dim: int, dtype: DType) -> Emit:
+    """Return a rule that gives the second operand's element at a place of a dim."""
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
-        here = b.eq(code.place(dim), code.integer(place))
+        here = b.eq(code.place(dim), code.size(0))
         return b.select(here, b.convert(operands[1], dtype), operands[0])
 
-    reads = [Read(x, every), Read(source, others)]
-    op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
-    op.placed = True
-    f.add(op)
-    return True
+    return shared(emit)
 
 
 @lowers(DiagonalScatter)
@@ -247,19 +278,25 @@ def put_diagonal(low: Lowering, node: Node) -> bool:
         return False
     ((row, column), _), poly = evaluation
     first, apart = poly(row), low.extents.canonical(sub(poly(column), poly(row)))
-    dtype = f.dtypes[x]
+    reads = [Read(x, every), Read(source, (*rest, dim1), ((len(rest), first, part[-1]),))]
+    emit = _put_on_diagonal(dim1, dim2, f.dtypes[x])
+    op = Op(MAP, node, node.outputs, reads, space, every, emit)
+    op.placed, op.sizes = True, (apart,)
+    f.add(op)
+    return True
+
+
+@cache
+def _put_on_diagonal(dim1: int, dim2: int, dtype: DType) -> Emit:
+    """Return a rule that gives the second operand's element on a diagonal of two dims."""
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
-        on = b.eq(code.place(dim2), b.add(code.place(dim1), code.integer(apart)))
+        on = b.eq(code.place(dim2), b.add(code.place(dim1), code.size(0)))
         here = b.bitwise_and(code.inside(1), on)
         return b.select(here, b.convert(operands[1], dtype), operands[0])
 
-    reads = [Read(x, every), Read(source, (*rest, dim1), ((len(rest), first, part[-1]),))]
-    op = Op(MAP, node, node.outputs, reads, space, every, emit)
-    op.placed = True
-    f.add(op)
-    return True
+    return shared(emit)
 
 
 def _may_put(low: Lowering, x: int) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
-from wend._engine.compiler.codegen.scalar_ops import convertible, rounded_to
+from wend._engine.compiler.codegen.scalar_ops import convertible, rounded_to, then_rounded
 from wend._engine.compiler.ir.layout import view_of
 from wend._engine.compiler.ir.loops import (
     FOLD,
@@ -19,6 +20,7 @@ from wend._engine.compiler.ir.loops import (
     Op,
     Read,
     View,
+    shared,
 )
 from wend._engine.compiler.ir.symbolic_extents import ONE, Extents, FirstSizes, product
 from wend._engine.core.graph import Node, PathGraph, live_nodes
@@ -60,15 +62,10 @@ class Lowering:
         if i not in f.uniform or i in self.filled:
             return
         self.filled.add(i)
-        number = f.uniform[i]
-
-        def emit(code: Any, operands: list[Any]) -> Any:
-            return code.uniform(*number)
-
         node = self.sources[i]
         space = f.shape(i)
         dims = tuple(range(len(space)))
-        f.add(Op(MAP, node, (i,), [], space, dims, emit, cheap=True))
+        f.add(Op(MAP, node, (i,), [], space, dims, _filled, cheap=True))
 
     def copy(self, source: int, order: tuple[int, ...] | None = None) -> int:
         """Return a dense copy of a value. order: the order of dims in the copy"""
@@ -103,10 +100,7 @@ class Lowering:
         if key not in self.wide:
             out = self.wide[key] = f.fresh(shape, dtypes.float32)
             every = tuple(range(len(shape)))
-
-            def emit(code: Any, operands: list[Any]) -> Any:
-                return code.b.convert(operands[0], dtypes.float32)
-
+            emit = rounded_to(dtypes.float32)
             read = Read(source, every)
             op = Op(MAP, self.path.nodes[0], (out,), [read], shape, every, emit, cheap=True)
             op.name = "widen"
@@ -131,6 +125,8 @@ class Lowering:
     def read(self, i: int, shape: tuple[Any, ...]) -> Read | None:
         """Value i broadcast to `shape`, dims aligned at the right."""
         mine = self.function.shape(i)
+        if mine == shape:
+            return Read(i, every(len(shape)))
         lead = len(shape) - len(mine)
         dims = []
         for axis, extent in enumerate(mine):
@@ -153,10 +149,7 @@ class Lowering:
         """Fold value x over the loops that the result does not follow."""
         space = self.function.shape(x)
         reads = [Read(x, tuple(range(len(space))))]
-
-        def emit(code: Any, operands: list[Any]) -> Any:
-            return code.b.convert(operands[0], fold.dtype)
-
+        emit = rounded_to(fold.dtype)
         self.folding(Op(FOLD, node, node.outputs, reads, space, out_dims, emit, fold=fold))
         return True
 
@@ -170,7 +163,7 @@ class Lowering:
         assert inner is not None and fold is not None
         if all(op.space[d] == ONE for d in op.reduced):
             op.kind = MAP
-            op.emit = lambda code, operands: code.b.convert(inner(code, operands), dtype)
+            op.emit = then_rounded(inner, dtype)
         elif dtype is not fold.dtype:
             shape = f.shape(op.out)
             dims = tuple(range(len(shape)))
@@ -201,6 +194,12 @@ class Lowering:
         f.add(Op(HOST, node, node.outputs, reads))
 
 
+@cache
+def every(rank: int) -> tuple[int, ...]:
+    """Return the loops that the dims of a value follow, where each dim follows its own."""
+    return tuple(range(rank))
+
+
 def consumers_of(nodes: list[Node]) -> dict[int, list[Node]]:
     """Return the nodes that read each value, as often as they read the value."""
     consumers: dict[int, list[Node]] = {}
@@ -210,6 +209,13 @@ def consumers_of(nodes: list[Node]) -> dict[int, list[Node]]:
     return consumers
 
 
+@shared
+def _filled(code: Any, operands: list[Any]) -> Any:
+    """The code of a value that holds the same number everywhere."""
+    return code.filled()
+
+
+@shared
 def same_element(code: Any, operands: list[Any]) -> Any:
     """The code of a copy: the operand's element."""
     return operands[0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product as pairs_of
 from typing import Any
 
 from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType
 from wend._engine.base.shapes import normalize_dim, normalize_dims
-from wend._engine.compiler.ir.loops import MAP, Layout, Op, Read, View
+from wend._engine.compiler.ir.loops import MAP, Emit, Layout, Op, Read, View, shared
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, mul, scale, sub
 from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
@@ -57,16 +59,22 @@ def pad(low: Lowering, node: Node) -> bool:
     )
     if not shifts:
         return low.alias(node, x)
-    dtype = f.dtypes[out]
+    every = tuple(range(rank))
+    reads = [Read(x, every, shifts)]
+    emit = _surrounded(n, f.dtypes[out])
+    f.add(Op(MAP, node, node.outputs, reads, f.shape(out), every, emit, node.args))
+    return True
+
+
+@cache
+def _surrounded(n: int, dtype: DType) -> Emit:
+    """Return a rule that gives the run-time number `n` where the operand has no element."""
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
         return b.select(code.inside(0), operands[0], b.convert(code.number(n), dtype))
 
-    every = tuple(range(rank))
-    reads = [Read(x, every, shifts)]
-    f.add(Op(MAP, node, node.outputs, reads, f.shape(out), every, emit, node.args))
-    return True
+    return shared(emit)
 
 
 def joined(low: Lowering, node: Node) -> list[int] | None:
@@ -84,7 +92,7 @@ def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
     """Tensors in a row: each is read where the loop has come to that tensor."""
     f = low.function
     out = node.outputs[0]
-    space, dtype = f.shape(out), f.dtypes[out]
+    space = f.shape(out)
     rank = len(space)
     dim = normalize_dim(node.prim.dim, rank, "cat")
     every = tuple(range(rank))
@@ -95,6 +103,13 @@ def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
             return low.refuse("operands are not known to be of the same size beside the joined dim")
         reads.append(Read(i, every, ((dim, first, shape[dim]),)))
         first = add(first, shape[dim])
+    f.add(Op(MAP, node, node.outputs, reads, space, every, _one_of(f.dtypes[out])))
+    return True
+
+
+@cache
+def _one_of(dtype: DType) -> Emit:
+    """Return a rule that gives the element of the operand that has one here."""
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
@@ -103,8 +118,7 @@ def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
             value = b.select(code.inside(k), b.convert(operands[k], dtype), value)
         return value
 
-    f.add(Op(MAP, node, node.outputs, reads, space, every, emit))
-    return True
+    return shared(emit)
 
 
 @lowers(Roll)
@@ -126,12 +140,5 @@ def roll(low: Lowering, node: Node) -> bool:
         choices.append([(d, first, shape[d]), (d, sub(first, shape[d]), shape[d])])
     every = tuple(range(rank))
     reads = [Read(x, every, shifts) for shifts in pairs_of(*choices)]
-
-    def emit(code: Any, operands: list[Any]) -> Any:
-        value = operands[-1]
-        for k in reversed(range(len(operands) - 1)):
-            value = code.b.select(code.inside(k), operands[k], value)
-        return value
-
-    f.add(Op(MAP, node, node.outputs, reads, shape, every, emit))
+    f.add(Op(MAP, node, node.outputs, reads, shape, every, _one_of(f.dtypes[x])))
     return True

@@ -59,20 +59,23 @@ def _drop_unread(f: Function) -> None:
 
 def _lower(low: Lowering, node: Node) -> None:
     """Add the result of a node: ops, a view, or another name for a known value."""
-    f = low.function
+    f, inputs = low.function, node.inputs
     for out in node.outputs:
         if out not in f.dtypes:
             f.dtypes[out] = low.path.dtype_of(out)
-    inputs = tuple(f.resolve(i) for i in node.inputs)
+    if not f.same.keys().isdisjoint(inputs):
+        inputs = tuple([f.resolve(i) for i in inputs])
     prim: Any = node.prim
-    if prim.facts.pure and not prim.facts.random and not prim.facts.calls_user:
+    facts = prim.facts
+    if facts.pure and not facts.random and not facts.calls_user:
         key = (prim, inputs, node.args)
         before = low.known.setdefault(key, node)
         if before is not node and len(before.outputs) == len(node.outputs):
             for mine, theirs in zip(node.outputs, before.outputs, strict=True):
                 f.same[mine] = f.resolve(theirs)
             return
-    node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
+    if inputs is not node.inputs:
+        node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
     rule = rule_of(type(prim))
     low.refusal = ""
     traced = isinstance(prim, Identity) or low.extents.holds_for(node)

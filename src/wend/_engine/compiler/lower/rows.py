@@ -6,13 +6,16 @@ of that dim; all other loops are as in any nest.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.ir.loops import MAP, SCATTER, Fold, Op, Read
+from wend._engine.base.dtypes import DType
+from wend._engine.compiler.codegen.scalar_ops import rounded_to
+from wend._engine.compiler.ir.loops import MAP, SCATTER, Emit, Fold, Op, Read, shared
 from wend._engine.compiler.ir.symbolic_extents import Poly
 from wend._engine.compiler.lower.index import add, drop, pick
-from wend._engine.compiler.lower.lowering import NO_DIMS, NO_SUMS, Lowering
+from wend._engine.compiler.lower.lowering import NO_DIMS, NO_SUMS, Lowering, same_element
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
@@ -24,10 +27,6 @@ from wend._engine.ops.indexing.scatter_reduce import ScatterReduce
 SEVERAL = "several tensors index, and kernels look rows up by one"
 WIDE = "the index is not int32 or int64"
 UNLIKE = "operand, index and source are not known to have sizes that fit"
-
-
-def _itself(code: Any, operands: list[Any]) -> Any:
-    return operands[0]
 
 
 @lowers(IndexSelect, Index)
@@ -49,7 +48,7 @@ def select(low: Lowering, node: Node) -> bool:
         return low.refuse(UNLIKE)
     dims = tuple(d if d < dim else -1 if d == dim else d + depth - 1 for d in range(rank))
     reads = [Read(x, dims, row=1, row_dim=dim), Read(index, tuple(range(dim, dim + depth)))]
-    op = Op(MAP, node, node.outputs, reads, space, tuple(range(len(space))), _itself)
+    op = Op(MAP, node, node.outputs, reads, space, tuple(range(len(space))), same_element)
     op.wraps = isinstance(node.prim, Index)
     f.add(op)
     return True
@@ -84,7 +83,7 @@ def gather(low: Lowering, node: Node) -> bool:
     every = tuple(range(rank))
     dims = tuple(-1 if d == dim else d for d in every)
     reads = [Read(x, dims, row=1, row_dim=dim), Read(index, every)]
-    op = Op(MAP, node, node.outputs, reads, f.shape(index), every, _itself)
+    op = Op(MAP, node, node.outputs, reads, f.shape(index), every, same_element)
     op.within = not _fits(dim, f.shape(x), f.shape(index))
     f.add(op)
     return True
@@ -175,11 +174,8 @@ def _into(
     shape = f.shape(out)
     empty = base in f.uniform and f.uniform[base][0] == 0
     sums = out if empty and wide is dtype else f.fresh(shape, wide)
-
-    def emit(code: Any, operands: list[Any]) -> Any:
-        return code.b.convert(operands[0], wide)
-
-    op = Op(SCATTER, node, (sums,), reads, space, follow, emit, fold=Fold(add, 0, wide, True))
+    emit, fold = rounded_to(wide), Fold(add, 0, wide, True)
+    op = Op(SCATTER, node, (sums,), reads, space, follow, emit, fold=fold)
     op.row_dim = dim
     op.wraps = wraps
     op.within = within
@@ -187,11 +183,17 @@ def _into(
     if sums == out:
         return True
     every = tuple(range(len(shape)))
+    total_reads = [Read(base, every), Read(sums, every)]
+    f.add(Op(MAP, node, (out,), total_reads, shape, every, _total(wide, dtype), cheap=True))
+    return True
 
-    def total(code: Any, operands: list[Any]) -> Any:
+
+@cache
+def _total(wide: DType, dtype: DType) -> Emit:
+    """Return a rule that adds a sum in a wide dtype to an element."""
+
+    def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
         return b.convert(b.add(b.convert(operands[0], wide), operands[1]), dtype)
 
-    total_reads = [Read(base, every), Read(sums, every)]
-    f.add(Op(MAP, node, (out,), total_reads, shape, every, total, cheap=True))
-    return True
+    return shared(emit)

@@ -7,10 +7,20 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.compiler.codegen.scalar_ops import elementwise_code
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import MAP, Emit, Fold, Layout, Op, Read, View, contiguous
+from wend._engine.compiler.ir.loops import (
+    MAP,
+    Emit,
+    Fold,
+    Layout,
+    Op,
+    Read,
+    View,
+    contiguous,
+    shared,
+)
 from wend._engine.compiler.ir.symbolic_extents import ZERO
 from wend._engine.compiler.lower.index import add as add_up
-from wend._engine.compiler.lower.lowering import NO_SUMS, Lowering, same_element
+from wend._engine.compiler.lower.lowering import NO_SUMS, Lowering, every, same_element
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.core.types import Spec
@@ -75,20 +85,22 @@ def elementwise(low: Lowering, node: Node) -> bool:
     f = low.function
     out = node.outputs[0]
     space = f.shape(out)
-    reads = [low.read(i, space) for i in node.inputs]
-    if any(r is None for r in reads):
-        return False
+    reads: list[Read] = []
+    for i in node.inputs:
+        read = low.read(i, space)
+        if read is None:
+            return False
+        reads.append(read)
     emit = _code_of(low, node)
     if emit is None:
         return False
     if isinstance(node.prim, Exp) and _is_negative(low, node.inputs[0]):
         emit = _exp_of_negative
-    dims = tuple(range(len(space)))
+    dims = every(len(space))
     if isinstance(node.prim, Sub) and len(node.inputs) == 2:
         low.differences[out] = node.inputs
     cheap = node.prim.kind != "float" or isinstance(node.prim, Cast)
-    operand_reads = [r for r in reads if r is not None]
-    f.add(Op(MAP, node, node.outputs, operand_reads, space, dims, emit, node.args, cheap=cheap))
+    f.add(Op(MAP, node, node.outputs, reads, space, dims, emit, node.args, cheap=cheap))
     return True
 
 
@@ -222,5 +234,6 @@ def _is_negative(low: Lowering, i: int) -> bool:
     return wide and low.maxima.get(maximum) == x
 
 
+@shared
 def _exp_of_negative(code: Any, operands: list[Any]) -> Any:
     return code.b.exp_of_negative(operands[0])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -236,13 +237,19 @@ def _cut_loops(cost: float, extents: Any, axes: Any, numbers: tuple[int, ...]) -
 # -- products and convolutions --------------------------------------------------------------------
 
 
+@cache
+def places_of(words: tuple[str, ...]) -> dict[str, int]:
+    """Return the number of each word's slot. words: the names of a routine's first slots"""
+    return {name: k for k, name in enumerate(words)}
+
+
 class Words:
     """The words of a routine's argument block, by name."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         if not kernel.places:
-            kernel.places = {name: k for k, name in enumerate(kernel.words)}
+            kernel.places = places_of(kernel.words)
         self.dtype: str = kernel.source
 
     def __getitem__(self, name: str) -> int:

@@ -10,7 +10,7 @@ product. Ops of a tail that only nests use are left to the nests if that saves m
 from __future__ import annotations
 
 from wend._engine.compiler.ir.loops import NESTED, Op
-from wend._engine.compiler.schedule.epilogue_ops import Tail, is_tail_op, may_have_tail
+from wend._engine.compiler.schedule.epilogue_ops import is_tail_op, may_have_tail, tail_of
 from wend._engine.compiler.schedule.fuse import Fusion
 from wend._engine.compiler.schedule.fusion_group import Region
 
@@ -47,29 +47,29 @@ class Attachment:
         # Leaves, and values made of leaves element by element: a nest may reuse a leaf's memory.
         owned = set(self.function.inputs)
         for op in self.function.ops:
-            apart = 0
-            for i in self.sources[id(op)]:
+            apart, sources, out = 0, self.sources[id(op)], op.out
+            for i in sources:
                 apart |= behind.get(i, 0)
             if may_have_tail(op):
-                latest[op.out] = op
-                bits[op.out] = 1 << len(bits)
+                latest[out] = op
+                bits[out] = 1 << len(bits)
+            heads = [latest[i] for i in sources if i in latest]
             if not is_tail_op(self.function, op):
-                for i in self.sources[id(op)]:
-                    apart |= bits[latest[i].out] if i in latest else 0
-                behind[op.out] = apart
+                for head in heads:
+                    apart |= bits[head.out]
+                behind[out] = apart
                 continue
-            if any(i in owned and self.is_whole(i, op) for i in self.sources[id(op)]):
-                owned.add(op.out)
+            if any(i in owned and self.is_whole(i, op) for i in sources):
+                owned.add(out)
                 continue
-            heads = [latest[i] for i in self.sources[id(op)] if i in latest]
             if heads:
-                head = max(heads, key=lambda head: self.fusion.order[id(head)])
+                head = heads[0] if len(heads) == 1 else max(heads, key=self.place_of)
                 if apart & bits[head.out]:  # it reads a value that needs the whole product first
                     for head in heads:
                         apart |= bits[head.out]
                 else:
-                    latest[op.out] = head
-            behind[op.out] = apart
+                    latest[out] = head
+            behind[out] = apart
         for op in reversed(self.function.ops):
             if may_have_tail(op) or op.out not in latest:
                 continue
@@ -78,7 +78,11 @@ class Attachment:
             ]
             early = op.out in self.needed or len(heads) < len(self.users.get(op.out, ()))
             heads += [latest[op.out]] if early or not heads else []
-            self.head[op.out] = min(heads, key=lambda head: self.fusion.order[id(head)])
+            self.head[op.out] = min(heads, key=self.place_of)
+
+    def place_of(self, op: Op) -> int:
+        """Return the place of an op in the order of recording."""
+        return self.fusion.order[id(op)]
 
     def share_work(self) -> None:
         """Move ops to the tail of the op whose work they share: stored instead of their operand."""
@@ -146,11 +150,19 @@ class Attachment:
 
         Returns whether the op was added.
         """
-        before = (list(region.ops), dict(region.loops), dict(region.places))
-        axes = list(region.axes)
-        joined = self.fusion.join(region, op, True) and region.axes == axes
-        if joined and Tail(self.function, region).fits:
-            return True
-        region.ops, region.loops, region.places = before
+        tail = tail_of(self.function, region)
+        if not tail.fits:
+            return False
+        axes = region.axes
+        if not self.fusion.join(region, op, True):
+            return False
+        if region.axes == axes:
+            tail.add(region, op)
+            if tail.fits:
+                region.tail = tail
+                return True
+            tail.take_back()
+        region.ops.remove(op)
+        del region.loops[op.out], region.places[op.out]
         region.axes = axes
         return False

@@ -46,12 +46,15 @@ def place_head(function: Function, region: Region, op: Op) -> None:
 
 def is_tail_op(function: Function, op: Op) -> bool:
     """Whether an op is plain elementwise work that cannot fail."""
-    facts = op.node.prim.facts
-    plain = op.kind == MAP and not op.placed and not facts.random and bool(op.reads)
-    plain = plain and (not facts.fallible or facts.only_ints_fail)  # a tail has floats only
-    values = (op.out, *(read.value for read in op.reads))
-    floats = all(function.dtypes[i].category in _ELEMENTS for i in values)
-    return plain and floats and not any(r.shifts or r.row >= 0 for r in op.reads)
+    if op.kind != MAP or op.placed or not op.reads:
+        return False
+    facts, dtypes_ = op.node.prim.facts, function.dtypes
+    if facts.random or (facts.fallible and not facts.only_ints_fail):  # a tail has floats only
+        return False
+    for read in op.reads:
+        if read.shifts or read.row >= 0 or dtypes_[read.value].category not in _ELEMENTS:
+            return False
+    return dtypes_[op.out].category in _ELEMENTS
 
 
 class Tail:
@@ -62,27 +65,42 @@ class Tail:
 
     def __init__(self, function: Function, region: Region) -> None:
         self.function = function
-        self.region = region
         self.head = head_of(region)
-        self.ops = [op for op in region.ops if op is not self.head]
+        self.ops: list[Op] = []
         self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> its access
         self.stores: dict[int, Access] = {}
         self.inside: dict[tuple[int, int], int] = {}  # (result, operand) -> value of this region
         self.fits = True
         self.loops = _loops(function, region, self.head)
-        for op in self.ops:
-            for k, read in enumerate(op.reads):
-                self._find_load(op, k, read)
         for op in region.ops:
-            self.stores[op.out] = self._find_store(op)
+            if op is not self.head:
+                self.add(region, op)
+            else:
+                self.stores[op.out] = self._find_store(region, op)
+
+    def add(self, region: Region, op: Op) -> None:
+        """Add the last op of the region."""
+        self.ops.append(op)
+        for k, read in enumerate(op.reads):
+            self._find_load(region, op, k, read)
+        self.stores[op.out] = self._find_store(region, op)
+
+    def take_back(self) -> None:
+        """Take back the op that was added last, with which the tail does not fit."""
+        op = self.ops.pop()
+        del self.stores[op.out]
+        for k in range(len(op.reads)):
+            self.loads.pop((op.out, k), None)
+            self.inside.pop((op.out, k), None)
+        self.fits = True
 
     @property
     def lane_bytes(self) -> int:
         """The bytes of a sum."""
         return self.function.dtypes[self.head.out].itemsize
 
-    def _find_load(self, op: Op, k: int, read: Read) -> None:
-        f, region = self.function, self.region
+    def _find_load(self, region: Region, op: Op, k: int, read: Read) -> None:
+        f = self.function
         base = f.base(read.value)
         if base in f.uniform:
             return
@@ -96,40 +114,45 @@ class Tail:
             if axis >= 0:
                 strides[axis] = add(strides[axis], layout.strides[d])
         offset = f.extents.canonical(layout.offset)
-        self.loads[op.out, k] = self._along(
-            Access(layout.base, f.dtypes[read.value], strides, offset)
-        )
+        access = Access(layout.base, f.dtypes[read.value], strides, offset)
+        self.loads[op.out, k] = self._along(region, access)
 
-    def _find_store(self, op: Op) -> Access:
+    def _find_store(self, region: Region, op: Op) -> Access:
         f = self.function
-        layout = f.layout(op.out)
-        strides = [ZERO] * len(self.region.axes)
-        for d, axis in enumerate(self.region.places[op.out]):
+        layout, places = f.layout(op.out), region.places[op.out]
+        strides = [ZERO] * len(region.axes)
+        for d, axis in enumerate(places):
             if axis >= 0:
                 strides[axis] = add(strides[axis], layout.strides[d])
             elif op is not self.head and f.shape(op.out)[d] != ONE:
                 self.fits = False
-        store = self._along(Access(op.out, f.dtypes[op.out], strides, layout.offset))
-        whole = {a for a in self.region.places[op.out] if a >= 0} == set(
-            range(len(self.region.axes))
-        )
+        store = self._along(region, Access(op.out, f.dtypes[op.out], strides, layout.offset))
+        whole = {a for a in places if a >= 0} == set(range(len(region.axes)))
         self.fits &= whole and store.strides[-1] != ZERO
         return store
 
-    def _along(self, access: Access) -> Access:
+    def _along(self, region: Region, access: Access) -> Access:
         """Return an access, changed to strides along the loops of the product."""
         f = self.function
         canonical = f.extents.canonical
         strides = []
         for axes, step in self.loops:
             for outer, inner in pairwise(axes):
-                step_in = canonical(mul(self.region.axes[inner], access.strides[inner]))
+                step_in = canonical(mul(region.axes[inner], access.strides[inner]))
                 self.fits &= access.strides[outer] == step_in
             stride = access.strides[axes[-1]] if axes else ZERO
             strides.append(canonical(mul(step, stride)))
         access.strides = strides
         self.fits &= known(strides[-1]) in (0, 1)
         return access
+
+
+def tail_of(function: Function, region: Region) -> Tail:
+    """Return the tail of a region: the one made with the region, if no op was dropped."""
+    tail: Tail | None = region.tail
+    if tail is not None and [tail.head, *tail.ops] == region.ops:
+        return tail
+    return Tail(function, region)
 
 
 def _loops(function: Function, region: Region, op: Op) -> list[tuple[tuple[int, ...], Poly]]:

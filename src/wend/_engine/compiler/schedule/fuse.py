@@ -32,35 +32,37 @@ class Fusion:
         self.producers = function.producers()
         self.regions: list[Region | None] = []
         self.home: dict[int, Region] = {}  # value -> region that computes it
-        self.readers: dict[int, list[Region]] = {}
+        self.readers: dict[int, int] = {}  # value -> regions that read it, as bits
+        self.nests = 0  # the regions that are nests, as bits
+        self.needed = 0  # regions that others come after, as bits, and maybe some more
         self.renames: dict[int, Any] = {}
 
     def new(self, kind: str) -> Region:
         """Return a new empty region."""
         region = Region(len(self.regions), kind)
         self.regions.append(region)
+        if kind == "nest":
+            self.nests |= 1 << region.number
         return region
 
     def place(self, op: Op) -> None:
         """Let an op join a nest, or begin a nest with the op."""
         homes: list[Region] = []
-        siblings: list[Region] = []
+        siblings = 0
         for read in op.reads:
             base = self.function.base(read.value)
             home = self.home.get(base)
             if home is not None and home.kind == "nest" and home not in homes:
                 homes.append(home)
-            for reader in self.readers.get(base, ()):
-                if reader not in siblings:
-                    siblings.append(reader)
+            siblings |= self.readers.get(base, 0)
         homes.sort(key=lambda r: -r.number)
         for other in homes[1:]:
             if len(homes[0].ops) + len(other.ops) < MOST_OPS and self.merge(homes[0], other):
                 homes = [homes[0], *(h for h in homes[1:] if h is not other)]
-        live = [r for r in siblings if r.kind == "nest" and self.regions[r.number] is r]
-        live = [r for r in live if r not in homes]
-        live.sort(key=lambda r: -r.number)
-        for region in homes + live[:4]:
+        siblings &= self.nests
+        for home in homes:
+            siblings &= ~(1 << home.number)
+        for region in homes + self.latest(siblings, 4):
             if len(region.ops) >= MOST_OPS or not self.may_join(region, op):
                 continue
             if self.join(region, op, region in homes):
@@ -71,6 +73,17 @@ class Fusion:
             raise AssertionError(f"{op}: does not fit an empty nest")
         self.settle(region, op)
 
+    def latest(self, numbers: int, most: int) -> list[Region]:
+        """Return the last regions of some, latest first. numbers: the regions, as bits"""
+        regions: list[Region] = []
+        while numbers and len(regions) < most:
+            number = numbers.bit_length() - 1
+            numbers &= ~(1 << number)
+            region = self.regions[number]
+            assert region is not None, "a region has been merged into another"
+            regions.append(region)
+        return regions
+
     def settle(self, region: Region, op: Op) -> None:
         """Record the results of an op of a region, and the regions that the op depends on."""
         for out in op.outputs:
@@ -79,17 +92,16 @@ class Fusion:
 
     def note_reads(self, region: Region, op: Op) -> None:
         """Record the values that an op of a region reads, and the regions that make them."""
-        before = region.before
+        function, readers = self.function, self.readers
+        before, bit = region.before, 1 << region.number
         for read in op.reads:
-            base = self.function.base(read.value)
+            base = function.base(read.value)
             home = self.home.get(base)
             if home is not region:
                 if home is not None:
                     before |= home.before | 1 << home.number
-                if base not in self.function.uniform:
-                    readers = self.readers.setdefault(base, [])
-                    if region not in readers:
-                        readers.append(region)
+                if base not in function.uniform:
+                    readers[base] = readers.get(base, 0) | bit
         self.depend(region, before)
 
     def depend(self, region: Region, before: int) -> None:
@@ -100,7 +112,10 @@ class Fusion:
         if before == region.before:
             return
         region.before = before
+        self.needed |= before
         bit = 1 << region.number
+        if not self.needed & bit:
+            return
         for other in self.regions:
             if other is not None and other.before & bit:
                 other.before |= before
@@ -158,17 +173,17 @@ class Fusion:
         """
         loops: list[int | None] = [None] * len(op.space)
         wanted: list[int] = []  # folds that would be used in the nest
+        function, places = self.function, region.places
         for read in op.reads:
-            base = self.function.base(read.value)
-            uniform = base in self.function.uniform and read.row < 0
-            if base not in region.places or uniform:
+            base = function.base(read.value)
+            if base not in places or (base in function.uniform and read.row < 0):
                 continue
             renamed = self.rename(read.value)
             if renamed is None or read.shifts or read.row >= 0:
                 return False
             if base in region.late:
                 wanted.append(base)
-            for place, dim in zip(region.places[base], renamed[1], strict=True):
+            for place, dim in zip(places[base], renamed[1], strict=True):
                 loop = read.dims[dim] if dim >= 0 else -1
                 if loop < 0 or op.space[loop] == ONE:
                     if place >= 0:
@@ -186,7 +201,7 @@ class Fusion:
         axes = list(region.axes)
         if not self._fill_loops(op, loops, axes, related, inner):
             return False
-        placed = tuple(-1 if a is None else a for a in loops)
+        placed = tuple([-1 if a is None else a for a in loops])
         followed = [a for a in placed if a >= 0]
         if len(set(followed)) < len(followed):  # an axis cannot be two loops
             return False
@@ -194,7 +209,7 @@ class Fusion:
             return False
         if not partial and len(axes) > len(region.axes) and len(set(followed)) < len(axes):
             return False  # the nest would have more turns than any of its ops
-        if inner is not None and inner & (region.indexed | index_axes(op, placed)):
+        if inner is not None and not inner.isdisjoint(region.indexed | index_axes(op, placed)):
             return False
         region.axes = axes
         region.inner = inner
@@ -224,13 +239,14 @@ class Fusion:
             if extent == ONE:
                 loops[d] = -1
                 continue
-            free = [a for a, n in enumerate(axes) if n == extent and a not in loops]
-            if free:
-                loops[d] = free[0]
-                continue
-            axes.append(extent)
-            loops[d] = len(axes) - 1
-            new += 1
+            for a, n in enumerate(axes):
+                if n == extent and a not in loops:
+                    loops[d] = a
+                    break
+            else:
+                loops[d] = len(axes)
+                axes.append(extent)
+                new += 1
         if not new or new == len(axes):
             return True
         return related and inner is None
@@ -289,28 +305,26 @@ class Fusion:
         whole.before = (into.before | other.before) & ~(1 << into.number | 1 << other.number)
         for op in other.ops:
             self.home.update(dict.fromkeys(op.outputs, into))
+        bit, gone = 1 << into.number, 1 << other.number
         for base in {self.function.base(read.value) for op in other.ops for read in op.reads}:
-            readers = self.readers.get(base)
-            if readers and other in readers:
-                readers.remove(other)
-                if into not in readers:
-                    readers.append(into)
+            readers = self.readers.get(base, 0)
+            if readers & gone:
+                self.readers[base] = readers & ~gone | bit
         for name, value in whole.__dict__.items():
             setattr(into, name, value)
         self.regions[other.number] = None
+        self.nests &= ~gone
+        self.needed |= bit | into.before
         for region in self.regions:
-            if region is not None and region.before & 1 << other.number:
-                region.before |= 1 << into.number
-                region.before &= ~(1 << other.number)
-        self.depend(into, into.before)
-        for region in self.regions:
-            if region is not None and region.before & 1 << into.number:
-                region.before |= into.before
+            if region is not None and region.before & (gone | bit):
+                region.before = region.before & ~gone | bit | into.before
         return True
 
     def between(self, first: Region, last: Region) -> bool:
         """Whether a third region depends on `first`, and `last` depends on the third region."""
         bit = 1 << first.number
+        if not last.before & bit:  # what comes after a third region comes after all before that
+            return False
         return any(
             r is not None
             and r is not first
@@ -393,7 +407,7 @@ class Fusion:
                 ]
                 region.outputs[:0] = [o for o in wanted if o in needed]
                 if wanted or not live.isdisjoint(op.outputs):
-                    live.update(self.function.base(r.value) for r in op.reads)
+                    live.update([function.base(r.value) for r in op.reads])
             if region.kind == "nest" or region.places:
                 drop_unused(region, needed, function)
 
@@ -408,19 +422,20 @@ def is_covered(region: Region) -> bool:
 def index_axes(op: Op, placed: tuple[int, ...]) -> set[int]:
     """The axes that the indices of looked-up rows follow. placed: the axis of each loop"""
     rows = [read.row for read in op.reads if read.row >= 0]
+    if not rows and op.kind != SCATTER:
+        return set()
     if op.kind == SCATTER:
         rows.append(1)
-    if not rows:
-        return set()
     return {placed[d] for k in rows for d in op.reads[k].dims if d >= 0} - {-1}
 
 
 def drop_unused(region: Region, needed: set[int], function: Function) -> None:
     """Drop the ops of a nest whose results are not used any more."""
-    used = {o for o in needed if o not in region.repeated}
-    kept = []
+    used: set[int] = set()
+    repeated, kept = region.repeated, []
     for op in reversed(region.ops):
-        if op.out in used:
+        out = op.out
+        if out in used or (out in needed and out not in repeated):
             kept.append(op)
             used.update(function.base(r.value) for r in op.reads)
     kept.reverse()

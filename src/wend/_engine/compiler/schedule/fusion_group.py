@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from wend._engine.compiler.ir.loops import Op
 from wend._engine.compiler.ir.symbolic_extents import Poly
 
@@ -21,6 +23,7 @@ class Region:
         self.indexed: set[int] = set()  # axes along which rows are looked up: never inner axes
         self.before = 0  # regions that this region needs, as bits
         self.outputs: list[int] = []  # values that are stored
+        self.tail: Any = None  # of a product with ops behind it: see `epilogue_ops.tail_of`
         self.repeated: set[int] = set()  # values that another region computes as well
 
     def loops_alone(self, number: int) -> Region:

@@ -367,7 +367,9 @@ class ArgumentLayout:
             term = self._span(k, slots[_PACK["columns"]].a)
             self._packing.setdefault(k, ((k, 0), []))[1].append((word, 0, term))
         for j, slot in enumerate(slots):
-            if weight is not None and function == "product" and j == _WORD["right"]:
+            if slot.kind == "extent":  # most words are
+                self._extent(start + j, slot.a)
+            elif weight is not None and function == "product" and j == _WORD["right"]:
                 if slot.kind != "private":
                     word = start + _WORD["packed"]
                     self._packing.setdefault(k, (None, []))[1].append((word, 1, None))
@@ -378,8 +380,8 @@ class ArgumentLayout:
     def _write(self, k: int, start: int, j: int, slot: Slot) -> None:
         """Write down a word of a block: slot j of a block of step k that begins at `start`."""
         at, kind = start + j, slot.kind
-        if kind in ("extent", "last"):
-            self._extent(at, slot.a if kind == "extent" else slot.b)
+        if kind == "last":
+            self._extent(at, slot.b)
         elif kind in ("word", "copies"):
             self._words[at] = slot.a if kind == "word" else 1
         elif kind == "edge":
@@ -411,11 +413,12 @@ class ArgumentLayout:
 
     def _extent(self, at: int, p: Poly) -> None:
         number = known(p)
-        if number is None:
-            self._terms.append((at, self._poly(p)))
-            self._move(at, p)
-        else:
+        if number is not None:
             self._words[at] = number
+            return
+        self._terms.append((at, self._poly(p)))
+        if self.plan.moving.groups:
+            self._move(at, p)
 
     def _move(self, word: int, p: Poly) -> None:
         """Note how much a word grows with each arg that moves (see `ir.dynamic_offsets`)."""

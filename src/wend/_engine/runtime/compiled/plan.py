@@ -390,7 +390,9 @@ class Sized(Visit):
                 plan.skeletons.clear()
                 plan.placings.clear()
             by_step = {k: forms.get(n, WHOLE) for n, (k, _) in enumerate(plan.kernels)}
-            skeleton = plan.skeletons[key] = ArgumentLayout(plan, by_step, tuple(packable))
+            with CollectionPaused():
+                skeleton = ArgumentLayout(plan, by_step, tuple(packable))
+            plan.skeletons[key] = skeleton
         else:  # the skeleton is met again: native code should find it from now on
             plan.know(skeleton, several)
         self.skeleton = skeleton
@@ -568,7 +570,8 @@ class Compilation:
         if self.failure is not None:
             raise self.failure
         assert self.code is not None
-        return CompiledPlan(self.reference, self.code, self.libraries)
+        with CollectionPaused():
+            return CompiledPlan(self.reference, self.code, self.libraries)
 
 
 def planning_of(

@@ -7,6 +7,7 @@ decision 020.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.kernel import Kernel, Slot
@@ -29,14 +30,22 @@ class Pooled:
     """
 
     def __init__(self, function: Function, regions: Sequence[Region]) -> None:
-        self.function = function
+        self.function, self.regions = function, regions
         self.flags: dict[int, int] = {}
-        self.needed = {function.base(function.resolve(i)) for i in function.outputs}
-        self.users: dict[int, list[Op]] = {}
-        for region in regions:
+
+    @cached_property
+    def needed(self) -> set[int]:
+        f = self.function
+        return {f.base(f.resolve(i)) for i in f.outputs}
+
+    @cached_property
+    def users(self) -> dict[int, list[Op]]:
+        f, users = self.function, dict[int, list[Op]]()
+        for region in self.regions:
             for op in region.ops:
-                for base in {function.base(read.value) for read in op.reads}:
-                    self.users.setdefault(base, []).append(op)
+                for base in {f.base(read.value) for read in op.reads}:
+                    users.setdefault(base, []).append(op)
+        return users
 
     def add(self, kernel: Kernel, region: Region, tail: Tail | None) -> None:
         """Let the kernel of a region with a convolution pool its result, if that is possible.

@@ -15,8 +15,8 @@ from typing import Any
 
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.kernel_code import KernelCode
+from wend._engine.compiler.codegen.known_code import Written
 from wend._engine.compiler.codegen.scalar_ops import ElementCode
-from wend._engine.compiler.ir.kernel import Slot
 from wend._engine.compiler.ir.loops import Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend._engine.compiler.kernels.matmul import matmul
@@ -47,8 +47,8 @@ class EpilogueCode(KernelCode):
         # (id of an access, lanes) -> a vector of its element, if it is the same in all of a row
         self.fixed: dict[tuple[int, int], SsaValue] = {}
 
-    def compose(self) -> tuple[str, list[Slot]]:
-        """Return the text of the module, and the slots of the argument block."""
+    def write(self) -> Written:
+        """Return the code of the epilogue."""
         text, tail = self.text, self.tail
         self.accesses = [*tail.loads.values(), *(tail.stores[out] for out in self.outputs)]
         for access in self.accesses:
@@ -76,7 +76,7 @@ class EpilogueCode(KernelCode):
         text.line("ret void")
         body = f"{self.entry.render()}\n  br label %start\nstart:\n{text.render()}"
         self.module.add(NAME, f"define void @{NAME}({_PARAMETERS}) nounwind {{\n{body}\n}}")
-        return self.module.render(), self.slots.items
+        return Written(self.module.render(), self.slots.items)
 
     def before_the_tile(self, line: int) -> None:
         """Write the branch for a null tile, which prefetches short pieces of many rows.
