@@ -39,9 +39,9 @@ ROOT = State(None, None)
 PART_ROOTS.append(ROOT)
 #: So many ops a part has at least.
 LEAST = 4
-#: Groups run equal ops side by side: where that is so for this share of the steps, and for so many
-#: ops, it pays. What is done once per flush takes groups as long as parts take for about 15 parts.
-SIDE_BY_SIDE, PAYS = 0.34, 48
+#: Groups run equal ops side by side: where that is so for this share of the steps, it pays. Fewer
+#: steps than this count as so many: what groups do once per flush has to be worthwhile as well.
+SIDE_BY_SIDE, FEWEST = 0.34, 140
 #: Flushes of more steps are not looked at: groups take long flushes.
 MOST = 500
 #: Whether flushes are cut at all: in plain Python the cutting would take too long.
@@ -100,7 +100,7 @@ def cutter_of(job: Any, is_backward: bool = False) -> Any:
     if not cutter.cut(LEAST):
         return None
     n, least = len(cutter.ends), 2 if cutter.whole and not is_backward else 1
-    if n <= least or cutter.follow() > max(PAYS, SIDE_BY_SIDE * len(job.states)):
+    if n <= least or cutter.follow() > SIDE_BY_SIDE * max(FEWEST, len(job.states)):
         return None
     if state is not None:
         if state.plans is None:
