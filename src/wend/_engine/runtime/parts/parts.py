@@ -28,7 +28,7 @@ from wend._engine.runtime.executors import FlushRun
 from wend._engine.runtime.flush_log import PART_ROOTS, note_grouped
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.parts import _cutter_select
-from wend._engine.runtime.tiers import TieredPlan
+from wend._engine.runtime.tiers import PLANNING, TieredPlan
 from wend._engine.transforms.hooks import retaining
 from wend._engine.transforms.quick import WATCHERS
 
@@ -50,6 +50,8 @@ CUTS = is_compiled(_cutter)
 WHOLE, OFTEN = 3, 128
 #: The key, among the plans of a path, of where its parts end (see `Cutter`).
 ENDS = "ends of parts"
+#: The key, among the plans of a path, of the seconds that visits in parts have taken.
+SPENT = "seconds in parts"
 _ONE = np.ones((), np.float32)
 
 #: Pauses where most steps of parts are new.
@@ -125,9 +127,23 @@ def why_not(run: FlushRun) -> str:
 
 
 def comes_back(state: State) -> bool:
-    """Return whether a path comes back so often that a plan of the whole path pays."""
+    """Return whether a path comes back so often that a plan of the whole path pays.
+
+    Nobody knows how often the path is still to come. So parts may take about as long as planning.
+    """
     flushes = _hot.count("flushes") - state.born
-    return state.passed >= WHOLE - 1 and flushes <= OFTEN * state.passed
+    if state.passed < WHOLE - 1 or flushes > OFTEN * state.passed:
+        return False
+    plans = state.plans or {}
+    known = plans.get(ENDS)
+    return known is None or plans.get(SPENT, 0.0) >= PLANNING * known[1][-1]
+
+
+def note_spent(state: State | None, start: float) -> None:
+    """Add the time since `start` to what visits of a path in parts have taken."""
+    if state is not None and state.plans is not None and ENDS in state.plans:
+        plans = state.plans
+        plans[SPENT] = plans.get(SPENT, 0.0) + time.perf_counter() - start
 
 
 def waits(state: State, live: list[int]) -> bool:
@@ -141,11 +157,9 @@ def waits(state: State, live: list[int]) -> bool:
 
 def run_parts(run: FlushRun) -> str:
     """Compute a flush part by part; return why another executor has to, or ""."""
-    job = run.job
-    if _asked is not None and job.states is _asked[0]:
-        cutter = _asked[1]
-    else:
-        cutter = cutter_of(job)
+    job, start = run.job, time.perf_counter()
+    by_backward = _asked is not None and job.states is _asked[0]
+    cutter = _asked[1] if by_backward and _asked is not None else cutter_of(job)
     if cutter is None:
         return "it has no parts, or groups of them"
     cutter.want(run.live)
@@ -162,6 +176,8 @@ def run_parts(run: FlushRun) -> str:
         PAUSES.go_on()
     else:
         PAUSES.strike()
+    if not by_backward:
+        note_spent(job.state, start)
     note_grouped(job, run.asked, (0, 0))
     return ""
 
@@ -208,6 +224,7 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
     _hot.slot("backward_on")(trace, retain, [None], [value], [gradient])
     if trace.n:  # the last steps belong to no part
         _hot.flush(trace)
+    note_spent(state, start)
     return True
 
 
