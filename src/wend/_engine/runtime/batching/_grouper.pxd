@@ -150,6 +150,7 @@ cdef class Grouper:
     cpdef list operands_of(self, Py_ssize_t i)
     @cython.locals(k=Py_ssize_t)
     cpdef list made_of(self, Py_ssize_t i)
+    cpdef long long address_of(self, Py_ssize_t at)
     @cython.locals(at=Py_ssize_t)
     cpdef list numbers_of(self, Py_ssize_t i)
     @cython.locals(target=Py_ssize_t, depth=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t)

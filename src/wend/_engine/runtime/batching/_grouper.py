@@ -76,7 +76,9 @@ class GroupNode:
              this term of `Grouper.order` and the term before; `recent`: in this term
     """
 
-    def __init__(self, parent, prim, refs, kinds, types, args, grad, n_out, program=None, free=None):
+    def __init__(
+        self, parent, prim, refs, kinds, types, args, grad, n_out, program=None, free=None
+    ):
         self.parent = parent
         self.prim = prim
         self.refs = refs
@@ -421,6 +423,10 @@ class Grouper:
     def made_of(self, i):
         """The values of a region."""
         return [int(self.made[k]) for k in range(self.made_at[i], self.made_at[i + 1])]
+
+    def address_of(self, at):
+        """Where a value lies."""
+        return int(self.data[self.root[at]] + self.offset[at])
 
     def numbers_of(self, i):
         """The args of the only op of a region."""

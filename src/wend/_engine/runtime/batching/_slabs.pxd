@@ -123,9 +123,9 @@ cpdef list push_back(object run, Grouper sorter, list groups, list through)
 cpdef list told(list groups)
 @cython.locals(flows=dict, group=Group, members=list)
 cpdef dict uneven(Grouper sorter, list groups)
-@cython.locals(doubtful=set, stack=list, seen=set, at=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t,
-               k=Py_ssize_t, known=object)
-cpdef set told_apart(Grouper sorter, dict flows, object seeds, set ends)
+@cython.locals(doubtful=set, n=Py_ssize_t, stack="long long", seen="long long", top=Py_ssize_t,
+               at=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t, k=Py_ssize_t, known=object)
+cpdef set told_apart(Grouper sorter, dict flows, object seeds, set ends, object words)
 
 @cython.locals(v=Value, found=list, i=Py_ssize_t)
 cpdef list types_of(list values)

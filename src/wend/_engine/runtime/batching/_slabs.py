@@ -107,7 +107,7 @@ class Rows:
     places     address of WORDS words for each value
     table      address of a word for each value that a call reads or makes
     calls      by number of rows: (forward, backward or None, types of the values of both), each call
-               (frame, made, numbers, words)
+               (frame, made, numbers, words), or () where gradients are handed on as they are
     packable   per operand its value, if that may be packed for products; for both passes
     waiting    whether gradients of parameters are put off until all groups have run
     order, exported, given, scattered, added: see `Shape`
@@ -231,7 +231,7 @@ class Rows:
         group.family = self
         group.first = first
         group.call = pair[1]
-        if self.free and group.call is not None:
+        if self.free and group.call:
             frame, made, numbers, words = pair[1]
             numbers = words_of(frame, pair[3], self.numbers, words is None)
             group.call = (frame, made, numbers, words)
@@ -253,9 +253,10 @@ class Rows:
             at = self.places + 16 * k
             put(word, get(at) + first * get(at + 8))
             word += 8
-        frame, made, numbers, words = group.call
-        if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
-            raise RuntimeError("a backward kernel noted a failure")
+        if group.call:
+            frame, made, numbers, words = group.call
+            if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
+                raise RuntimeError("a backward kernel noted a failure")
         for k, pick, size, wide in self.scattered:
             source = get(self.table + 8 * pick)
             sorter.scatter(start, count, k, size, self.run, source, self.by_rows, wide)
@@ -471,21 +472,28 @@ def uneven(sorter, groups):
     return flows
 
 
-def told_apart(sorter, flows, seeds, ends):
+def told_apart(sorter, flows, seeds, ends, words):
     """Return those values in the set `ends` that gradients of the seeds come to.
 
     flows: `Template.flows` by region, for regions of which `Template.even` is false: the numbers
     of the operands, by the number of the result
+    words: an array of two words for each value of the flush
     """
     doubtful = set(ends)
-    stack = []
-    seen = set()
+    n = len(words) // 2
+    stack = address_of(words)
+    seen = stack + 8 * n
+    clear(seen, 8 * n)
+    top = 0
     for at in seeds:
         at = sorter.root[at]
-        stack.append(at)
-        seen.add(at)
-    while stack and doubtful:
-        at = stack.pop()
+        if get(seen + 8 * at) == 0:
+            put(seen + 8 * at, 1)
+            put(stack + 8 * top, at)
+            top += 1
+    while top > 0 and doubtful:
+        top -= 1
+        at = get(stack + 8 * top)
         i = sorter.region[at]
         if i < 0:
             doubtful.discard(at)
@@ -497,9 +505,10 @@ def told_apart(sorter, flows, seeds, ends):
             for k in range(sorter.n_reads[i]):
                 if known is None or k in known:
                     at = sorter.root[sorter.pool[start + k]]
-                    if at not in seen:
-                        seen.add(at)
-                        stack.append(at)
+                    if get(seen + 8 * at) == 0:
+                        put(seen + 8 * at, 1)
+                        put(stack + 8 * top, at)
+                        top += 1
     return ends - doubtful
 
 

@@ -297,7 +297,8 @@ class Forward:
 
     def address(self, at: int) -> int:
         """Return the address of a value."""
-        return int(self.data[self.root[at]] + self.offset[at])
+        found: int = self.sorter.address_of(at)
+        return found
 
     def array(self, at: int) -> Any:
         """Return a value as an array."""

@@ -108,10 +108,15 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
 
 
 def is_ready(template: Template) -> bool:
-    """Whether there is machine code for the functions that run per group."""
+    """Whether there is machine code for the functions that run per group.
+
+    A backward function without a plan hands gradients on as they are.
+    """
+    backward = template.backward
     return all(
-        function is None or getattr(function.plan, "compiled", None) is not None
-        for function in (template.forward, template.backward)
+        getattr(plan, "compiled", None) is not None
+        for plan in (template.forward.plan, None if backward is None else backward.plan)
+        if plan is not None
     )
 
 
@@ -176,7 +181,7 @@ class GroupRunner:
         self.layout: SlabLayout | bool | None = None  # False: cannot run on addresses
 
     def calls_for(self, n: int) -> Any:
-        """Return the calls (forward, backward or None) for n rows; None without machine code."""
+        """Return the calls for n rows, see `_slabs.Rows`; None without machine code."""
         found = self.calls.get(n)
         if found is not None:
             return found
@@ -185,12 +190,15 @@ class GroupRunner:
         assert type(layout) is SlabLayout
         types = layout.types if layout.in_place else template.widened(layout.types, n)
         before = None
+        backward: Any = None
         try:
-            forward, backward = fitted(template.forward, types, numbers), None
+            forward = fitted(template.forward, types, numbers)
             made = [*types, *template.forward.made_types(types, numbers)]
             if template.backward is not None:
                 types = template.gradient_types(types, numbers)
-                backward = fitted(template.backward, types, numbers)
+                backward = ()
+                if template.backward.plan is not None:
+                    backward = fitted(template.backward, types, numbers)
                 before = [*types, *template.backward.made_types(types, numbers)]
         except NoMachineCode:  # no machine code for this number of rows yet
             return None

@@ -47,7 +47,8 @@ MOST = 500
 #: Whether flushes are cut at all: in plain Python the cutting would take too long.
 CUTS = is_compiled(_cutter)
 #: From this visit on a path is planned as a whole, if at least one of so many flushes is a visit.
-WHOLE, OFTEN = 3, 128
+#: If fewer than one of `OFTEN` flushes is a visit, parts first take as long as planning will.
+WHOLE, SELDOM, OFTEN = 3, 128, 16
 #: The key, among the plans of a path, of where its parts end (see `Cutter`).
 ENDS = "ends of parts"
 #: The key, among the plans of a path, of the seconds that visits in parts have taken.
@@ -132,8 +133,10 @@ def comes_back(state: State) -> bool:
     Nobody knows how often the path is still to come. So parts may take about as long as planning.
     """
     flushes = _hot.count("flushes") - state.born
-    if state.passed < WHOLE - 1 or flushes > OFTEN * state.passed:
+    if state.passed < WHOLE - 1 or flushes > SELDOM * state.passed:
         return False
+    if flushes <= OFTEN * state.passed:
+        return True
     plans = state.plans or {}
     known = plans.get(ENDS)
     return known is None or plans.get(SPENT, 0.0) >= PLANNING * known[1][-1]
@@ -192,8 +195,9 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
     dtype = value.type.dtype
     if dtype.category != 2:
         return False
-    if any(v.segment is not None and is_grouped(v.segment) for v in trace.values):
-        return False
+    for v in trace.values:
+        if v.segment is not None and is_grouped(v.segment):
+            return False
     state, awaited = trace.state, None
     if state is not None and comes_back(state) and not leads_nowhere(state):
         if ENDS not in (state.plans or {}):
