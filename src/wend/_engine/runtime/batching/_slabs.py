@@ -106,7 +106,7 @@ class Rows:
     sources    the operands of the first group
     places     address of WORDS words for each value
     table      address of a word for each value that a call reads or makes
-    calls      by number of rows: (forward, backward or None, types of the values of both), each call
+    calls      by number of rows: (forward, backward or None, types of the values of both); each is
                (frame, made, numbers, words), or () where gradients are handed on as they are
     packable   per operand its value, if that may be packed for products; for both passes
     waiting    whether gradients of parameters are put off until all groups have run
