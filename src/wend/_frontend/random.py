@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from wend._engine.base import random_state
@@ -316,6 +317,13 @@ def _int(op: str, name: str, value: object) -> int:
     return number
 
 
+@cache
+def _bounds_of(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    info = iinfo(dtype)
+    return info.min, info.max
+
+
 def check_range(op: str, low: int, high: int, dtype: DType) -> None:
     """Raise ValueRefused unless there are numbers low <= y < high, all in the range of `dtype`.
 
@@ -330,7 +338,7 @@ def check_range(op: str, low: int, high: int, dtype: DType) -> None:
     elif dtype.category == BOOL:
         least, most = 0, 1
     else:
-        least, most = iinfo(dtype).min, iinfo(dtype).max
+        least, most = _bounds_of(dtype)
     for name, bound in (("from", low), ("to - 1", high - 1)):
         if not least <= bound <= most:
             raise ValueRefused(f"{op}: {name} is {bound}, which is out of bounds for {dtype}")

@@ -334,3 +334,46 @@ def test_sums_over_batches_are_not_planned_as_wholes(monkeypatch):
             jit.drain()
     assert passes.count(1) >= 7
     assert max(passes) == 1
+
+
+def tree(net, draw, n):
+    """The state of a tree of n leaves of a drawn shape."""
+    if n == 1:
+        return torch.randn(1, WIDTH)
+    k = draw.randint(1, n - 1)
+    return net.cell(tree(net, draw, k), tree(net, draw, n - k))
+
+
+@pytest.mark.parametrize(("leaves", "executor"), [(10, "parts"), (60, "groups")])
+def test_small_trees_run_in_parts_and_large_trees_in_groups(leaves, executor):
+    net, draw, seen = Net(), random.Random(5), []
+    for _ in range(12):
+        net.head(tree(net, draw, leaves)).sum().backward()
+        seen.append(executor in ran())
+    assert seen[-4:] == [True] * 4
+
+
+def test_a_path_that_comes_back_seldom_stays_with_parts_for_as_long_as_planning(monkeypatch):
+    net, rng = Net(), np.random.default_rng(1)
+
+    def visits(count):
+        """How many visits of two lengths have run in parts."""
+        found = 0
+        for k in range(count):
+            for p in net.parameters():
+                p.grad = None
+            x, y = sentences(rng, 8 + k % 2)
+            F.cross_entropy(net(x), y).backward()
+            found += "parts" in ran()
+            torch.synchronize()
+        return found
+
+    monkeypatch.setattr(parts, "OFTEN", 0)  # any path comes back too seldom to be planned at once
+    monkeypatch.setattr(parts, "PLANNING", 1e9)
+    visits(4)
+    assert visits(12) == 12
+    states = flush.walk(_hot.current_trace().root)
+    spent = [s.plans[parts.SPENT] for s in states if parts.SPENT in (s.plans or {})]
+    assert len(spent) == 2 and min(spent) > 0
+    monkeypatch.setattr(parts, "PLANNING", min(spent) / 1e6)
+    assert visits(4) < 4

@@ -42,6 +42,8 @@ cdef class GroupNode:
     cdef readonly tuple kinds
     cdef readonly tuple types
     cdef readonly tuple args
+    cdef readonly object program
+    cdef readonly tuple free
     cdef object words
     cdef long long *table
     cdef list seen
@@ -70,6 +72,7 @@ cdef class GroupNode:
     cdef public frozenset severed
     cdef public tuple shared
     cdef public object template
+    cdef public dict in_place
     cdef public Py_ssize_t hint
     cdef public long long rank
     cdef public Py_ssize_t trials
@@ -97,6 +100,8 @@ cdef class Grouper:
     cdef long long *room
     cdef long long *made_at
     cdef long long *fixed
+    cdef long long *arg0
+    cdef list args
     cdef long long *pool
     cdef Py_ssize_t pooled
     cdef Py_ssize_t pool_room
@@ -145,6 +150,9 @@ cdef class Grouper:
     cpdef list operands_of(self, Py_ssize_t i)
     @cython.locals(k=Py_ssize_t)
     cpdef list made_of(self, Py_ssize_t i)
+    cpdef long long address_of(self, Py_ssize_t at)
+    @cython.locals(at=Py_ssize_t)
+    cpdef list numbers_of(self, Py_ssize_t i)
     @cython.locals(target=Py_ssize_t, depth=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t)
     cdef Py_ssize_t begin(self, GroupNode node, Py_ssize_t n_in) except -1
     @cython.locals(v=Value, k=Py_ssize_t, node=GroupNode, target=Py_ssize_t, first=Py_ssize_t,
@@ -163,7 +171,7 @@ cdef class Grouper:
     @cython.locals(region="long long *", ins="long long *", pool="long long *", table="long long *",
                    like=TensorType, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
                    n_rows="long long", rows="long long", j=Py_ssize_t, at=Py_ssize_t,
-                   ref=Py_ssize_t, start=Py_ssize_t, kind=int, role=int, type_=TensorType, wanted=tuple)
+                   ref=Py_ssize_t, start=Py_ssize_t, kind=int, role=int, type_=TensorType, wanted=tuple, free=tuple)
     cdef bint fits(self, GroupNode child, Record state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
     cpdef int role(self, Py_ssize_t at, Value v) except -1

@@ -71,17 +71,22 @@ class GroupNode:
     types    per operand, if from outside: the type (of no rows where the operand goes by rows)
     joins    False: such an op begins a region of its own instead
     severed  numbers of operands that no gradient comes to; None for none
+    free     by arg, whether it may be any number: of a draw, whose seed and offset never come twice
     mask     which values of regions that end here were read outside of these lately, as bits: in
              this term of `Grouper.order` and the term before; `recent`: in this term
     """
 
-    def __init__(self, parent, prim, refs, kinds, types, args, grad, n_out):
+    def __init__(
+        self, parent, prim, refs, kinds, types, args, grad, n_out, program=None, free=None
+    ):
         self.parent = parent
         self.prim = prim
         self.refs = refs
         self.kinds = kinds
         self.types = types
         self.args = args
+        self.program = program  # compared where args are free
+        self.free = free
         self.n_in = len(refs)
         self.words = ASK_["words"](2 * self.n_in)
         self.table = table_of(self.words)  # refs, then kinds
@@ -113,6 +118,7 @@ class GroupNode:
         self.severed = None
         self.shared = ()  # per operand from outside: whether all members read the same value
         self.template = None
+        self.in_place = {}  # runners of single members, by mask, whether reached, and types
         self.hint = 0  # the kind of the last region that ended here, in `Grouper.order`
         self.rank = -1  # place in the learned order; -1: none
         self.trials = 0  # of new ranks
@@ -120,7 +126,7 @@ class GroupNode:
 
 def words_for(n_values, n_states):
     """Number of words that a `Grouper` begins with; operands may take more words, elsewhere."""
-    return 8 * n_values + 11 * (n_states + 1) + MOST_OPERANDS
+    return 8 * n_values + 12 * (n_states + 1) + MOST_OPERANDS
 
 
 class Grouper:
@@ -131,7 +137,8 @@ class Grouper:
     the data, and of the gradient; whether the value is read outside of its region.
 
     Per region: depth; rows; where in `pool` the operands are, how many, with room for how many;
-    where in `made` the values are; whether the region is fixed, as it depends on leaves alone.
+    where in `made` the values are; whether the region is fixed, as it depends on leaves alone; the
+    first arg of the op that has begun the region.
     Every op may be a region; the table of `made` has an entry more.
 
     words: for these tables, in this order, and then for operands
@@ -140,7 +147,7 @@ class Grouper:
     def __init__(self, words, n_values, n_states):
         self.words = words
         self.lay_tables(table_of(words), n_values, n_states + 1)
-        self.pool_room = len(words) - 8 * n_values - 7 * (n_states + 1) - MOST_OPERANDS
+        self.pool_room = len(words) - 8 * n_values - 8 * (n_states + 1) - MOST_OPERANDS
         self.pooled = 0
         self.nodes = []  # per region
         self.needed = []
@@ -173,7 +180,8 @@ class Grouper:
         self.room = behind(table, 4 * m)
         self.made_at = behind(table, 5 * m)
         self.fixed = behind(table, 6 * m)
-        self.ins = behind(table, 7 * m)  # of the op that is looked at
+        self.arg0 = behind(table, 7 * m)
+        self.ins = behind(table, 8 * m)  # of the op that is looked at
         self.pool = behind(self.ins, MOST_OPERANDS)  # operands of regions: values from outside
 
     def scan(self, root_node, states, values, args, merges):
@@ -181,6 +189,7 @@ class Grouper:
 
         merges: whether equal ops on leaves alone are merged, see `find_twin`
         """
+        self.args = args
         root, region, local, nodes = self.root, self.region, self.local, self.nodes
         for number in range(len(states)):
             ask_ahead(states, number)
@@ -245,6 +254,7 @@ class Grouper:
                         node = None
             if node is None:
                 target = self.begin(root_node, n_in)
+                self.arg0[target] = arg0
                 node = self.find(root_node, state, prim, n_in, target, values, args, arg0, n_args)
             self.join(node, state, n_in, target, values)
             self.fixed[target] = known
@@ -414,6 +424,15 @@ class Grouper:
         """The values of a region."""
         return [int(self.made[k]) for k in range(self.made_at[i], self.made_at[i + 1])]
 
+    def address_of(self, at):
+        """Where a value lies."""
+        return int(self.data[self.root[at]] + self.offset[at])
+
+    def numbers_of(self, i):
+        """The args of the only op of a region."""
+        at = self.arg0[i]
+        return self.args[at : at + len(node_at(self.nodes, i).args)]
+
     def begin(self, node, n_in):
         """The number of a new region, for an op whose operands are known."""
         target = len(self.nodes)
@@ -577,9 +596,14 @@ class Grouper:
                     return False
                 n_rows = rows
         wanted = child.args
+        free = child.free
+        if free is not None and state.program is not child.program:
+            return False
         for k in range(len(wanted)):
             a = args[arg0 + k]
             b = wanted[k]
+            if free is not None and free[k] and type(a) is type(b):
+                continue
             if a is not b:
                 if type(a) is not type(b) or a != b or (type(a) is float and a == 0.0):
                     return False

@@ -1,7 +1,8 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
 from wend._engine.core._hot cimport Value, ask_ahead, untrack
-from wend._engine.runtime.native._launch cimport ArgumentBlock, address_of, launch_at, new_array
+from wend._engine.core._types cimport evaluate
+from wend._engine.runtime.native._launch cimport ArgumentBlock, address_of, launch_at, moved, new_array
 from wend._engine.runtime.batching._grouper cimport GroupNode, Sequence, Grouper
 
 cdef extern from "_slabs_shim.h":
@@ -9,7 +10,7 @@ cdef extern from "_slabs_shim.h":
     long long get "wend_slab_get" (long long address)
     void clear "wend_slab_clear" (long long address, Py_ssize_t n)
 
-cdef Py_ssize_t ALIGNMENT, WORDS, SEVERAL
+cdef Py_ssize_t ALIGNMENT, WORDS, SEVERAL, MOST_KNOWN
 
 cdef class Group:
     cdef readonly GroupNode node
@@ -48,6 +49,7 @@ cdef class Shape:
     cdef public tuple scattered
     cdef public tuple added
     cdef public bint waits
+    cdef public bint in_place
 
 cdef class Rows:
     cdef readonly object run
@@ -59,6 +61,8 @@ cdef class Rows:
     cdef readonly bint waiting
     cdef readonly Grouper sorter
     cdef readonly bint by_rows
+    cdef readonly bint in_place
+    cdef bint free
     cdef readonly Py_ssize_t n_operands
     cdef readonly Py_ssize_t n_results
     cdef readonly Py_ssize_t used
@@ -106,7 +110,11 @@ cdef class GroupKind:
 
 @cython.locals(nodes=list, room=BumpAllocator, values=list, kinds=list, known=dict, at=Py_ssize_t,
                first=Py_ssize_t, group=Group, kind=GroupKind, k=Py_ssize_t, rows=Rows)
-cpdef run_groups(object run, Grouper sorter, list groups, Sequence order, object is_wide)
+cpdef run_groups(object run, Grouper sorter, list groups, Sequence order, object is_wide, object make)
+@cython.locals(node=GroupNode, i=Py_ssize_t, key=list, kept=tuple, known=dict, v=Value, at=Py_ssize_t)
+cdef in_place(object run, Grouper sorter, Group group, list values, object make)
+@cython.locals(found=list, row=tuple)
+cpdef tuple words_of(ArgumentBlock frame, object types, list numbers, bint moving)
 @cython.locals(group=Group)
 cpdef list are_reached(list groups, list reached)
 @cython.locals(families=dict, group=Group, k=Py_ssize_t, rows=Rows)
@@ -115,9 +123,9 @@ cpdef list push_back(object run, Grouper sorter, list groups, list through)
 cpdef list told(list groups)
 @cython.locals(flows=dict, group=Group, members=list)
 cpdef dict uneven(Grouper sorter, list groups)
-@cython.locals(doubtful=set, stack=list, seen=set, at=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t,
-               k=Py_ssize_t, known=object)
-cpdef set told_apart(Grouper sorter, dict flows, object seeds, set ends)
+@cython.locals(doubtful=set, n=Py_ssize_t, stack="long long", seen="long long", top=Py_ssize_t,
+               at=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t, k=Py_ssize_t, known=object)
+cpdef set told_apart(Grouper sorter, dict flows, object seeds, set ends, object words)
 
 @cython.locals(v=Value, found=list, i=Py_ssize_t)
 cpdef list types_of(list values)

@@ -9,11 +9,13 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 from weakref import proxy
 
 from wend._engine.core._hot import Value
-from wend._engine.runtime.native._launch import address_of, launch_at, new_array
+from wend._engine.core._types import evaluate
+from wend._engine.runtime.native._launch import address_of, launch_at, moved, new_array
 
 ALIGNMENT = 64
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
 NOT_YET = object()
+MOST_KNOWN = 256  # runners of a node, for different types
 SEVERAL = 4  # groups of a kind in a flush, from which on single members are stacked
 
 
@@ -91,6 +93,7 @@ class Shape:
     scattered  (operand, gradient in the backward table, bytes a row, whether float64)
     added      (operand, place) of the gradient of each operand that is the same for all members
     waits      whether gradients of parameters are put off
+    in_place   whether a single member reads all operands in place
     """
 
 
@@ -103,7 +106,8 @@ class Rows:
     sources    the operands of the first group
     places     address of WORDS words for each value
     table      address of a word for each value that a call reads or makes
-    calls      by number of rows: (forward, backward or None), each (frame, made, numbers, words)
+    calls      by number of rows: (forward, backward or None, types of the values of both); each is
+               (frame, made, numbers, words), or () where gradients are handed on as they are
     packable   per operand its value, if that may be packed for products; for both passes
     waiting    whether gradients of parameters are put off until all groups have run
     order, exported, given, scattered, added: see `Shape`
@@ -129,10 +133,12 @@ class Rows:
         self.entry = entry
         self.layout = layout
         self.template = entry.template
-        self.numbers = entry.numbers
+        self.in_place = layout.in_place
+        self.free = group.node.free is not None
+        self.numbers = sorter.numbers_of(first) if self.free else entry.numbers
         self.calls = entry.calls
         self.node = group.node
-        self.by_rows = group.by_rows
+        self.by_rows = group.by_rows and not self.in_place
         self.sources = sources = sorter.operands_of(first)
         self.n_operands = len(sources)
         self.n_results = layout.n_results
@@ -205,22 +211,30 @@ class Rows:
             at += 16
             word += 8
         frame, made, numbers, words = pair[0]
+        if self.free:
+            numbers = words_of(frame, pair[2], self.numbers, words is None)
         if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
             return False
         for local, k in self.exported:
             at = self.places + 16 * k
             size = get(at + 8)
             address = get(at) + first * size
+            if self.in_place:
+                size = 0  # members that all read the same have the results in common
             sorter.place(start, count, local, size, address, self.by_rows, False)
         for local, k in self.given:
             at = self.places + 16 * k
             size = get(at + 8)
             address = get(at) + first * size + 1  # see `_grouper.NEW`
             sorter.place(start, count, local, size, address, self.by_rows, True)
-        self.used += group.n
+        self.used += 1 if self.in_place else group.n
         group.family = self
         group.first = first
         group.call = pair[1]
+        if self.free and group.call:
+            frame, made, numbers, words = pair[1]
+            numbers = words_of(frame, pair[3], self.numbers, words is None)
+            group.call = (frame, made, numbers, words)
         return True
 
     def backward(self, group):
@@ -239,9 +253,10 @@ class Rows:
             at = self.places + 16 * k
             put(word, get(at) + first * get(at + 8))
             word += 8
-        frame, made, numbers, words = group.call
-        if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
-            raise RuntimeError("a backward kernel noted a failure")
+        if group.call:
+            frame, made, numbers, words = group.call
+            if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
+                raise RuntimeError("a backward kernel noted a failure")
         for k, pick, size, wide in self.scattered:
             source = get(self.table + 8 * pick)
             sorter.scatter(start, count, k, size, self.run, source, self.by_rows, wide)
@@ -257,7 +272,22 @@ class Rows:
         for _, k in self.given:
             at = self.places + 16 * k
             size = get(at + 8)
-            clear(get(at) + group.first * size, group.n * size)
+            clear(get(at) + group.first * size, size if self.in_place else group.n * size)
+
+
+def words_of(frame, types, numbers, moving):
+    """The numbers that a frame's argument blocks need in each run of `launch_at`.
+
+    types: of the operands, and of the values that are made
+    moving: whether to include the words that depend on moving args
+    """
+    found = []
+    for at, expr, kind in frame.numbers:
+        found.append((at, evaluate(expr, types, numbers), kind))
+    if moving:
+        for row in frame.moves:
+            found.append((row[0], moved(row, numbers), 1))
+    return tuple(found)
 
 
 def lay(group, sorter, room, values, is_wide):
@@ -301,12 +331,13 @@ class GroupKind:
         self.small = -1
 
 
-def run_groups(run, sorter, groups, order, is_wide):
+def run_groups(run, sorter, groups, order, is_wide, make):
     """Make the groups of a flush (a `Forward`) and compute their values.
 
     groups: the list to which the groups are appended
     order: a `Sequence` of the grouper
     is_wide: see `slabs`
+    make: makes a `Rows`
     """
     nodes = sorter.nodes
     room = run.room
@@ -354,7 +385,37 @@ def run_groups(run, sorter, groups, order, is_wide):
             rows = family
             if rows.forward(group):
                 continue
+        elif group.alone and (group.count == 1 or not sorter.reached[group.leader]):
+            rows = in_place(run, sorter, group, values, make)
+            if rows is not None and rows.forward(group):
+                continue
         run.run(group)
+
+
+def in_place(run, sorter, group, values, make):
+    """A `Rows` that runs the only member of a group, whose operands are read in place, or None.
+
+    make: see `run_groups`
+    """
+    node = group.node
+    i = group.leader
+    key = [node.mask if node.smooth or node.single else sorter.mask_of(i), sorter.reached[i]]
+    for at in sorter.operands_of(i):
+        v = values[at]
+        key.append(v.type)
+    kept = tuple(key)
+    known = node.in_place
+    runner = known.get(kept)
+    if runner is None:
+        runner = run.runner_in_place(group)
+        if runner is None:
+            return None
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        known[kept] = runner
+    if runner.layout is False:
+        return None
+    return make(run, group, runner, 1, 1)
 
 
 def are_reached(groups, reached):
@@ -411,21 +472,28 @@ def uneven(sorter, groups):
     return flows
 
 
-def told_apart(sorter, flows, seeds, ends):
+def told_apart(sorter, flows, seeds, ends, words):
     """Return those values in the set `ends` that gradients of the seeds come to.
 
     flows: `Template.flows` by region, for regions of which `Template.even` is false: the numbers
     of the operands, by the number of the result
+    words: an array of two words for each value of the flush
     """
     doubtful = set(ends)
-    stack = []
-    seen = set()
+    n = len(words) // 2
+    stack = address_of(words)
+    seen = stack + 8 * n
+    clear(seen, 8 * n)
+    top = 0
     for at in seeds:
         at = sorter.root[at]
-        stack.append(at)
-        seen.add(at)
-    while stack and doubtful:
-        at = stack.pop()
+        if get(seen + 8 * at) == 0:
+            put(seen + 8 * at, 1)
+            put(stack + 8 * top, at)
+            top += 1
+    while top > 0 and doubtful:
+        top -= 1
+        at = get(stack + 8 * top)
         i = sorter.region[at]
         if i < 0:
             doubtful.discard(at)
@@ -437,9 +505,10 @@ def told_apart(sorter, flows, seeds, ends):
             for k in range(sorter.n_reads[i]):
                 if known is None or k in known:
                     at = sorter.root[sorter.pool[start + k]]
-                    if at not in seen:
-                        seen.add(at)
-                        stack.append(at)
+                    if get(seen + 8 * at) == 0:
+                        put(seen + 8 * at, 1)
+                        put(stack + 8 * top, at)
+                        top += 1
     return ends - doubtful
 
 

@@ -71,9 +71,11 @@ class Execution(Forward):
         with np.errstate(all="ignore"):
             for i, parts in sorted(self.totals.items()):
                 total = parts[0]
-                for part in parts[1:]:
-                    total = total + part
-                found.append((i, dense(total)))
+                if len(parts) > 1:
+                    for part in parts[1:]:
+                        total = total + part
+                    total = dense(total)
+                found.append((i, total))
         return found
 
     def forget(self, group: GroupFields) -> None:
@@ -113,7 +115,8 @@ class Execution(Forward):
         flows = _slabs.uneven(self.sorter, self.groups)
         if not flows:
             return regions_tell
-        found: set[int] = _slabs.told_apart(self.sorter, flows, seeds, regions_tell)
+        words = np.empty(2 * len(self.region), np.int64)
+        found: set[int] = _slabs.told_apart(self.sorter, flows, seeds, regions_tell, words)
         return found
 
     def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:

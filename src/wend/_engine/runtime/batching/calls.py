@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wend._engine.base import config, defects
-from wend._engine.core import _hot, _types
+from wend._engine.core import _hot
 from wend._engine.core._types import TensorType
 from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.batching import _slabs_select
@@ -90,11 +90,8 @@ def words_of(
 
     moving: whether to include the words that depend on moving args
     """
-    moves = frame.moves if moving else ()
-    if not (frame.numbers or moves):
-        return ()
-    evaluated = [(at, _types.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
-    return (*evaluated, *[(row[0], _launch.moved(row, numbers), 1) for row in moves])
+    found: tuple[Any, ...] = _slabs.words_of(frame, types, numbers, moving)
+    return found
 
 
 def run_at_once(

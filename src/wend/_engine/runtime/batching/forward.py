@@ -104,7 +104,7 @@ class Forward:
     def forward(self) -> None:
         """Compute the marked values."""
         order = self.sorter.order(self.book.flushes // TERM)
-        _slabs.run_groups(self, self.sorter, self.groups, order, is_wide)
+        _slabs.run_groups(self, self.sorter, self.groups, order, is_wide, Family)
 
     def family_of(
         self, group: GroupFields, other: Family | None, rows: int, most: int
@@ -195,6 +195,32 @@ class Forward:
             found = node.template[short] = GroupRunner(template, numbers)
         return found
 
+    def numbers_of(self, group: GroupFields, entry: GroupRunner) -> list[Any]:
+        """Return the run-time args of a group's ops."""
+        if group.node.free is None:
+            return entry.numbers
+        numbers: list[Any] = self.sorter.numbers_of(group.leader)
+        return numbers
+
+    def runner_in_place(self, group: GroupFields) -> GroupRunner | None:
+        """Return a runner of the group's only member, for operands of just these types.
+
+        The operands are read in place.  A runner with a layout of False cannot run on addresses;
+        None if there is no machine code yet.
+        """
+        types = self.types_of(group)
+        entry = self.entry_of(group, types)
+        if not is_ready(entry.template):
+            return None
+        found = GroupRunner(entry.template, self.numbers_of(group, entry))
+        try:
+            found.layout = SlabLayout(found, types, 0)
+            if found.layout.nbytes > MOST_COPIED or found.calls_for(group.n) is None:
+                found.layout = False
+        except (NoMachineCode, Unsuited):  # no way on addresses: the group runs on arrays
+            found.layout = False
+        return found
+
     def take_snapshots(self) -> None:
         """Copy leaves that may be written to before the backward pass reads these."""
         for i in self.sorter.leaves:
@@ -224,7 +250,7 @@ class Forward:
                 sorter.gather(*members, k, size, _launch.address_of(array), by_rows)
             arrays.append(array)
         entry = self.entry_of(group, types)
-        template, group.numbers = entry.template, entry.numbers
+        template, group.numbers = entry.template, self.numbers_of(group, entry)
         group.template = template
         group.types = types
         results = template.forward(arrays, types, group.numbers)
@@ -271,7 +297,8 @@ class Forward:
 
     def address(self, at: int) -> int:
         """Return the address of a value."""
-        return int(self.data[self.root[at]] + self.offset[at])
+        found: int = self.sorter.address_of(at)
+        return found
 
     def array(self, at: int) -> Any:
         """Return a value as an array."""

@@ -17,6 +17,7 @@ import numpy as np
 from wend._engine.base import config
 from wend._engine.base.shapes import contiguous_strides
 from wend._engine.core._hot import Record, Value
+from wend._engine.core._types import Program
 from wend._engine.core.primitive import Primitive
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.transforms.rows import (
@@ -296,7 +297,7 @@ def child(
         kept[k] = with_rows(types[k], 0) if how == ROW else types[k]
     node = _grouper.GroupNode(
         parent, prim, tuple(refs), tuple(kinds), tuple(kept), tuple(args), state.requires_grad,
-        state.n_out,
+        state.n_out, program, None if single else free_args(prim, program),
     )  # fmt: skip
     book = SINGLES if single else BOOK
     siblings = parent.children.get(prim, [])
@@ -315,6 +316,18 @@ def child(
     node.n_operands = n_operands
     node.severed = severed_in(node) if node.flows else None
     return node
+
+
+def free_args(prim: Primitive, program: Program) -> tuple[bool, ...] | None:
+    """Return by arg of a draw whether the arg may be any number; None for all other ops.
+
+    A draw is a group by itself.  Its seed and offset differ from draw to draw, and sizes are no
+    such numbers.
+    """
+    prims = [node.prim for node in program.graph.nodes] if prim.is_composite else []
+    if not any(p.facts.random for p in (prim, *prims)):
+        return None
+    return tuple([not is_size for is_size in prim.size_mask])
 
 
 def is_cut_off(region: GroupNode, refs: list[int]) -> bool:

@@ -108,10 +108,15 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
 
 
 def is_ready(template: Template) -> bool:
-    """Whether there is machine code for the functions that run per group."""
+    """Whether there is machine code for the functions that run per group.
+
+    A backward function without a plan hands gradients on as they are.
+    """
+    backward = template.backward
     return all(
-        function is None or getattr(function.plan, "compiled", None) is not None
-        for function in (template.forward, template.backward)
+        getattr(plan, "compiled", None) is not None
+        for plan in (template.forward.plan, None if backward is None else backward.plan)
+        if plan is not None
     )
 
 
@@ -138,28 +143,30 @@ class GroupFields(Protocol):
 class Slab:
     """A value of all groups of a structure: `size` bytes a row, 0 if all rows share the value."""
 
-    __slots__ = ("dims", "dtype", "nbytes", "of_all", "size")
+    __slots__ = ("dims", "dtype", "grows", "nbytes", "of_all", "size")
 
     def __init__(self, type_: TensorType, wider: TensorType, n: int) -> None:
         """Find out how the value depends on the number of rows.
 
         type_: the value's type for n rows
         wider: the value's type for `more(n)` rows
+        n: 0 for a member by itself, whose values have a size and no rows
         Raises NoMachineCode if anything but the first dim depends on the number of rows.
         """
         self.dims = type_.dims
         self.dtype = type_.dtype.numpy
         self.nbytes = type_.nbytes
-        self.size = 0
+        self.size = 0 if n else self.nbytes
         self.of_all = True  # whether each group has rows of its own; else all groups share memory
-        if wider.dims != self.dims:
+        self.grows = wider.dims != self.dims
+        if self.grows:
             if self.dims[0] != n or wider.dims != (more(n), *self.dims[1:]):
                 raise NoMachineCode
             self.size = self.nbytes // n
 
     def shape(self, rows: int) -> tuple[int, ...]:
         """Return the value's shape for a number of rows."""
-        return (rows, *self.dims[1:]) if self.size else self.dims
+        return (rows, *self.dims[1:]) if self.grows else self.dims
 
 
 class GroupRunner:
@@ -174,23 +181,30 @@ class GroupRunner:
         self.layout: SlabLayout | bool | None = None  # False: cannot run on addresses
 
     def calls_for(self, n: int) -> Any:
-        """Return the calls (forward, backward or None) for n rows; None without machine code."""
+        """Return the calls for n rows, see `_slabs.Rows`; None without machine code."""
         found = self.calls.get(n)
         if found is not None:
             return found
         template, numbers = self.template, self.numbers
-        assert type(self.layout) is SlabLayout
-        types = template.widened(self.layout.types, n)
+        layout = self.layout
+        assert type(layout) is SlabLayout
+        types = layout.types if layout.in_place else template.widened(layout.types, n)
+        before = None
+        backward: Any = None
         try:
-            forward, backward = fitted(template.forward, types, numbers), None
+            forward = fitted(template.forward, types, numbers)
+            made = [*types, *template.forward.made_types(types, numbers)]
             if template.backward is not None:
                 types = template.gradient_types(types, numbers)
-                backward = fitted(template.backward, types, numbers)
+                backward = ()
+                if template.backward.plan is not None:
+                    backward = fitted(template.backward, types, numbers)
+                before = [*types, *template.backward.made_types(types, numbers)]
         except NoMachineCode:  # no machine code for this number of rows yet
             return None
         if len(self.calls) >= MOST_ROWS:
             self.calls.clear()
-        found = self.calls[n] = (forward, backward)
+        found = self.calls[n] = (forward, backward, made, before)
         return found
 
 
@@ -206,13 +220,15 @@ class SlabLayout(_slabs.Shape):  # type: ignore[misc]
         """Lay out the values of a structure.
 
         types: the types of operands of n rows
+        n: 0 for a member by itself, which reads all operands in place
         Raises NoMachineCode if the structure cannot run on addresses.
         """
         template, numbers = entry.template, entry.numbers
         self.types = types
-        wider = template.widened(types, more(n))
+        self.in_place = n == 0
+        wider = types if self.in_place else template.widened(types, more(n))
         self.slabs: list[Any] = [
-            Slab(t, w, n) if grows else None
+            Slab(t, w, n) if grows and n else None
             for t, w, grows in zip(types, wider, template.grows, strict=True)
         ]
         n_operands = len(types)
@@ -242,8 +258,10 @@ class SlabLayout(_slabs.Shape):  # type: ignore[misc]
             np.int64,
         )
         self.n_slabs, self.at_sizes = len(self.slabs), _launch.address_of(self.sizes)
+        self.nbytes = sum([s.nbytes for s in self.slabs if s is not None])
         self.waits = bool(template.late)
-        if 0 in [self.slabs[p].size for _, p in (*self.exported, *self.given)]:
+        placed = [self.slabs[p] for _, p in (*self.exported, *self.given)]
+        if any(slab is None or slab.size == 0 for slab in placed):
             raise NoMachineCode
 
     def add(self, types: list[Any], wider: list[Any], n: int) -> None:
@@ -274,13 +292,13 @@ class SlabLayout(_slabs.Shape):  # type: ignore[misc]
             self.slabs[k].of_all = k in waits
         scattered = []
         for k, pick in zip(template.targets, function.picks, strict=False):
-            if not template.grows[k]:
+            if not (template.grows[k] or self.in_place):
                 if pick < function.n or self.slabs[order[pick]].size:
                     raise NoMachineCode
                 self.added += ((k, order[pick]),)
                 continue
             type_ = types[pick] if pick < function.n else made[pick - function.n]
-            scattered.append((k, pick, type_.nbytes // n, is_wide(type_.dtype.numpy)))
+            scattered.append((k, pick, type_.nbytes // (n or 1), is_wide(type_.dtype.numpy)))
         self.scattered = tuple(scattered)
 
 

@@ -28,7 +28,7 @@ from wend._engine.runtime.executors import FlushRun
 from wend._engine.runtime.flush_log import PART_ROOTS, note_grouped
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.parts import _cutter_select
-from wend._engine.runtime.tiers import TieredPlan
+from wend._engine.runtime.tiers import PLANNING, TieredPlan
 from wend._engine.transforms.hooks import retaining
 from wend._engine.transforms.quick import WATCHERS
 
@@ -39,16 +39,20 @@ ROOT = State(None, None)
 PART_ROOTS.append(ROOT)
 #: So many ops a part has at least.
 LEAST = 4
-#: Groups run equal ops side by side: where that is so for this share of the steps, it pays.
-SIDE_BY_SIDE = 0.34
+#: Groups run equal ops side by side: where that is so for this share of the steps, it pays. Off the
+#: trie fewer steps than this count as so many: what groups do once per flush has to be worthwhile.
+SIDE_BY_SIDE, FEWEST = 0.34, 140
 #: Flushes of more steps are not looked at: groups take long flushes.
 MOST = 500
 #: Whether flushes are cut at all: in plain Python the cutting would take too long.
 CUTS = is_compiled(_cutter)
 #: From this visit on a path is planned as a whole, if at least one of so many flushes is a visit.
-WHOLE, OFTEN = 3, 128
+#: If fewer than one of `OFTEN` flushes is a visit, parts first take as long as planning will.
+WHOLE, SELDOM, OFTEN = 3, 128, 16
 #: The key, among the plans of a path, of where its parts end (see `Cutter`).
 ENDS = "ends of parts"
+#: The key, among the plans of a path, of the seconds that visits in parts have taken.
+SPENT = "seconds in parts"
 _ONE = np.ones((), np.float32)
 
 #: Pauses where most steps of parts are new.
@@ -99,7 +103,10 @@ def cutter_of(job: Any, is_backward: bool = False) -> Any:
     if not cutter.cut(LEAST):
         return None
     n, least = len(cutter.ends), 2 if cutter.whole and not is_backward else 1
-    if n <= least or cutter.follow() > SIDE_BY_SIDE * len(job.states):
+    if n <= least:
+        return None
+    n_steps, fewest = len(job.states), FEWEST if state is None else 0
+    if cutter.follow() > SIDE_BY_SIDE * max(fewest, n_steps):
         return None
     if state is not None:
         if state.plans is None:
@@ -124,9 +131,25 @@ def why_not(run: FlushRun) -> str:
 
 
 def comes_back(state: State) -> bool:
-    """Return whether a path comes back so often that a plan of the whole path pays."""
+    """Return whether a path comes back so often that a plan of the whole path pays.
+
+    Nobody knows how often the path is still to come. So parts may take about as long as planning.
+    """
     flushes = _hot.count("flushes") - state.born
-    return state.passed >= WHOLE - 1 and flushes <= OFTEN * state.passed
+    if state.passed < WHOLE - 1 or flushes > SELDOM * state.passed:
+        return False
+    if flushes <= OFTEN * state.passed:
+        return True
+    plans = state.plans or {}
+    known = plans.get(ENDS)
+    return known is None or plans.get(SPENT, 0.0) >= PLANNING * known[1][-1]
+
+
+def note_spent(state: State | None, start: float) -> None:
+    """Add the time since `start` to what visits of a path in parts have taken."""
+    if state is not None and state.plans is not None and ENDS in state.plans:
+        plans = state.plans
+        plans[SPENT] = plans.get(SPENT, 0.0) + time.perf_counter() - start
 
 
 def waits(state: State, live: list[int]) -> bool:
@@ -140,11 +163,9 @@ def waits(state: State, live: list[int]) -> bool:
 
 def run_parts(run: FlushRun) -> str:
     """Compute a flush part by part; return why another executor has to, or ""."""
-    job = run.job
-    if _asked is not None and job.states is _asked[0]:
-        cutter = _asked[1]
-    else:
-        cutter = cutter_of(job)
+    job, start = run.job, time.perf_counter()
+    by_backward = _asked is not None and job.states is _asked[0]
+    cutter = _asked[1] if by_backward and _asked is not None else cutter_of(job)
     if cutter is None:
         return "it has no parts, or groups of them"
     cutter.want(run.live)
@@ -161,6 +182,8 @@ def run_parts(run: FlushRun) -> str:
         PAUSES.go_on()
     else:
         PAUSES.strike()
+    if not by_backward:
+        note_spent(job.state, start)
     note_grouped(job, run.asked, (0, 0))
     return ""
 
@@ -175,8 +198,9 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
     dtype = value.type.dtype
     if dtype.category != 2:
         return False
-    if any(v.segment is not None and is_grouped(v.segment) for v in trace.values):
-        return False
+    for v in trace.values:
+        if v.segment is not None and is_grouped(v.segment):
+            return False
     state, awaited, start = trace.state, None, time.perf_counter()
     if state is not None and comes_back(state) and not leads_nowhere(state):
         if ENDS not in (state.plans or {}):
@@ -206,6 +230,7 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
     _hot.slot("backward_on")(trace, retain, [None], [value], [gradient])
     if trace.n:  # the last steps belong to no part
         _hot.flush(trace)
+    note_spent(state, start)
     return True
 
 
