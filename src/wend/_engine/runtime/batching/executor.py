@@ -314,7 +314,7 @@ def await_code(plan: object, batch: FlushJob, in_parts: bool) -> None:
     start = batch.states[step].parent
     if not (in_parts or is_worth(plan, step)) or start is None or start.passed == 0:
         return
-    if not goes_on_alike(batch, step):
+    if in_parts and not goes_on_alike(batch, step):
         return  # something else follows each time: the path is to end with the backward pass
     plans = start.plans = start.plans or {}
     known = plans.get(AWAITED)
