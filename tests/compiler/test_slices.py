@@ -1,6 +1,7 @@
 """Planning in slices, and what runs without Python once a path is known."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from wend._engine.compiler import pipeline
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.compiler.schedule.fuse import MOST_OPS
 from wend._engine.runtime import tiers
-from wend._engine.runtime.compiled import arena
+from wend._engine.runtime.compiled import arena, plan
 from wend._engine.runtime.flush_log import last_plans
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.transforms import quick
@@ -315,3 +316,45 @@ def test_few_plans_are_in_the_making(monkeypatch):
     chain(x, 22).tolist()
     assert [plan.compilation is not None for plan in plans] == [False, True, True]
     assert [chain(x, n).tolist() for n in (20, 21, 22)] == expected
+
+
+def test_kernels_at_hand_are_not_left_to_a_busy_thread(monkeypatch):
+    """Each step of a job in the background waits for the interpreter lock."""
+    x = torch.linspace(-1, 1, 6)
+    for _ in range(4):
+        chain(x, 9).tolist()
+    jit.drain()  # the kernels of this path are at hand from now on
+    asked = []
+    monkeypatch.setattr(jit, "compile_later", lambda text, *rest: asked.append(text))
+    compilation = plan.Compilation(last_plan().reference)
+    monkeypatch.setattr(jit, "is_busy", lambda: True)
+    for _ in range(200):
+        compilation.plan(0.01)
+    assert compilation.code is not None and compilation.left and not compilation.planned
+    monkeypatch.setattr(jit, "is_busy", lambda: False)
+    for _ in range(200):
+        compilation.plan(0.0)
+    assert compilation.ready and not asked
+    assert compilation.finish() is not None
+
+
+def test_a_visit_gives_way_to_the_thread_that_compiles(monkeypatch):
+    """A thread that often gives up the interpreter lock for short starves those that wait."""
+    slept = []
+    monkeypatch.setattr(jit.time, "sleep", slept.append)
+    jit.give_way()
+    assert not slept
+    held, done = threading.Event(), threading.Event()
+
+    def compiling():
+        with jit._lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=compiling)
+    thread.start()
+    held.wait()
+    jit.give_way()
+    done.set()
+    thread.join()
+    assert slept == [jit.WAY]

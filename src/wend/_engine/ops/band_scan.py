@@ -102,7 +102,7 @@ class _BandScan(Primitive, abstract=True):
         return g.cast(turned(g, y) if self.back else y, b.dtype)
 
     def onnx_sum(self, b: Any, total: Any, weight: Any, before: Any) -> Any:
-        """The sum with one more term.  b: a builder of formulas"""
+        """The sum with a further term.  b: a builder of formulas"""
         return b.add(total, b.mul(weight, before))
 
     def again(self, w: Tensor, b: Tensor) -> Tensor:

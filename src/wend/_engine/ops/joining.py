@@ -118,7 +118,7 @@ class Cat(Primitive):
         return np.concatenate([t.astype(dtype, copy=False) for t in kept], axis=self.dim)
 
     def runner(self, operands: list[Any]) -> Any:
-        """`reference` for operands of known ranks and dtypes: most lists are of equal ones."""
+        """`reference` for operands of known ranks and dtypes: most lists are of equal dtypes."""
         (tensors,), dim = operands, self.dim
         if len({(t.rank, t.dtype) for t in tensors}) > 1:
             return self.reference

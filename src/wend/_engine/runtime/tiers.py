@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: compiled from the second visit on if the first has taken longer than planning will.
 THIRD = 3
 #: Seconds that planning takes for an op, about.
-PLANNING = 0.0002
+PLANNING = 0.0001
 #: How many structures' visits are remembered.
 MOST_STRUCTURES = 4096
 #: Paths of more ops than this are not planned: planning would take too long. Where groups can run
@@ -272,6 +272,8 @@ class TieredPlan:
                 plan_a_slice(self.compilation, longest, share)
                 if self.compilation.ready:
                     self.compiled = self.compilation.finish()
+                else:
+                    jit.give_way()
         except CompileDeclined as reason:
             # Noted, unless the compiler declined on purpose; the reference goes on.
             self.give_up(reason)
@@ -334,7 +336,7 @@ def plan_a_slice(compilation: Compilation, longest: float, share: float) -> None
 
 
 def makes_room(plan: TieredPlan) -> bool:
-    """Return whether a plan may be begun, for which a less worthy one may have to begin again.
+    """Return whether a plan may be begun, for which a less worthy plan may have to begin again.
 
     Where structures hardly repeat, more and more paths have come three times.
     """

@@ -20,6 +20,7 @@ import platform
 import re
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -54,6 +55,8 @@ _PROCESSORS: Final = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
 _PROBE: Final = "define i64 @probe(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
 
 Callback = Callable[["Library | CompileError"], None]
+#: Seconds in which another thread wakes and takes the interpreter lock.
+WAY: Final = 5e-5
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -341,6 +344,25 @@ def find_module(text: str, names: Iterable[str], offer: Offer | None = None) -> 
         return _find_or_make(text, list(names), host(), offer, make=False)
     finally:
         _lock.release()
+
+
+def is_busy() -> bool:
+    """Return whether another thread is compiling."""
+    if not _lock.acquire(blocking=False):
+        return True
+    _lock.release()
+    return False
+
+
+def give_way() -> None:
+    """Let another thread that is compiling take the interpreter lock for its next step.
+
+    A thread that often gives up the lock for some microseconds, as the launcher does around
+    kernels, starves threads that wait for the lock: each time they wake too late, and wait anew for
+    the interval after which the interpreter would insist.
+    """
+    if is_busy():
+        time.sleep(WAY)
 
 
 def _find_or_make(

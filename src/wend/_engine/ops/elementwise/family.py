@@ -432,7 +432,7 @@ def converted(result: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def cast(operand: Any, target: np.dtype[Any]) -> Any:
-    """An operand or number as one of that dtype."""
+    """An operand or number in that dtype."""
     if type(operand) is float:
         return target.type(operand)
     if isinstance(operand, (np.ndarray, np.generic)):

@@ -67,7 +67,7 @@ def _nodes(n: NodeBuilder, x: NodeOperand, *sizes: Any) -> object:
 
 
 def reshaped(x: np.ndarray, sizes: Shape) -> np.ndarray:
-    """Return the elements of x in the shape `sizes`, at most one of which is -1."""
+    """Return the elements of x in the shape `sizes`; a single size may be -1."""
     return x.reshape(sizes)
 
 

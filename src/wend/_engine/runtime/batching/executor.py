@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend._engine.base import config
@@ -45,8 +45,9 @@ AWAITED = "plan in the making"
 #: About how many ops a path and its backward pass have together, for each op of the path. A path
 #: whose backward pass is too long to be planned stays with groups, which run both.
 WITH_BACKWARD = 3
-#: A plan is awaited where one of so many visits, or more, goes on as the planned path does.
-OFTEN = 4
+#: So many visits run in parts, until a visit shows whether several backward passes that were
+#: planned as a whole have followed on each other again.
+GUESSES = 4
 #: The visit by groups from which on the duration counts: earlier visits make templates. Until the
 #: second number, the duration does not count while machine code of templates is in the making.
 SETTLED, SETTLED_ANYWAY = 4, 40
@@ -67,10 +68,21 @@ class Awaited:
     plan is awaited, no such step is recorded.
     """
 
-    __slots__ = ("plan", "planning", "reference", "refused", "seconds", "slower", "visits", "waits")
+    __slots__ = (
+        "guess",
+        "plan",
+        "planning",
+        "reference",
+        "refused",
+        "seconds",
+        "slower",
+        "visits",
+        "waits",
+    )
 
     def __init__(self, plan: TieredPlan) -> None:
-        self.plan = weakref.ref(plan)  # the trie may let go of the plan
+        #: The trie may let go of the plan.
+        self.plan: Callable[[], TieredPlan | None] = weakref.ref(plan)
         self.reference = plan.seconds  # duration of the visit by the plan without machine code
         self.refused = False  # whether groups have turned out not to run the path, or more slowly
         self.seconds = 0.0  # duration of the last visit by groups, without planning
@@ -78,14 +90,36 @@ class Awaited:
         self.visits = 0
         self.slower = 0  # how many visits in a row have taken longer than the reference
         self.waits = False  # whether groups are to run the visit that is under way
+        #: The end of the planned path, and its visits, if the path has several backward passes:
+        #: other batches may follow next time. None once the same have followed.
+        self.guess: tuple[Any, int] | None = None
 
     def goes_on(self) -> bool:
         """Go on with planning; return whether groups are to run this visit as well."""
+        if self.guess is not None and self.visits >= GUESSES:
+            return self.verify()
         plan = None if self.refused else self.plan()
         start = time.perf_counter()
         self.waits = plan is not None and plan.awaited(self.seconds)
         self.planning = time.perf_counter() - start
         return self.waits
+
+    def verify(self) -> bool:
+        """Let a visit run as a whole, to see whether what was planned follows; returns False.
+
+        Where something else has followed, the plan is awaited no more.
+        """
+        assert self.guess is not None
+        end, passed = self.guess
+        state = end()
+        if self.visits > GUESSES:
+            self.guess = None
+            if state is None or state.passed <= passed:
+                self.plan = _no_plan
+        elif state is not None:
+            self.guess = end, state.passed
+        self.visits += 1
+        return False
 
     def end_visit(self, ran: bool, seconds: float) -> None:
         """Note how a visit has ended.
@@ -106,6 +140,11 @@ class Awaited:
         if self.visits < SETTLED_ANYWAY and is_making_others(self.plan()):
             return False
         return self.visits >= SETTLED
+
+
+def _no_plan() -> TieredPlan | None:
+    """Stand in for a reference to a plan."""
+    return None
 
 
 def backward_at_once(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
@@ -314,25 +353,15 @@ def await_code(plan: object, batch: FlushJob, in_parts: bool) -> None:
     start = batch.states[step].parent
     if not (in_parts or is_worth(plan, step)) or start is None or start.passed == 0:
         return
-    if in_parts and not goes_on_alike(batch, step):
-        return  # something else follows each time: the path is to end with the backward pass
     plans = start.plans = start.plans or {}
     known = plans.get(AWAITED)
     if known is None or not known.refused:
-        plans[AWAITED] = Awaited(plan)
+        plans[AWAITED] = awaited = Awaited(plan)
         batch.states[step].simple = 0
+        if in_parts and any(state.is_step for state in batch.states[step + 1 :]):
+            awaited.guess = weakref.ref(batch.states[-1]), 0
         if step >= LONG:
             plan.begin(batch)
-
-
-def goes_on_alike(batch: FlushJob, step: int) -> bool:
-    """Return whether what follows on the first step of a backward pass has often followed.
-
-    step: the index of that step
-    """
-    passed = 0 if batch.state is None else batch.state.passed
-    every = batch.states[step].passed
-    return step + 1 == len(batch.states) or (passed > 0 and OFTEN * passed >= every)
 
 
 def allowed() -> bool:

@@ -319,7 +319,7 @@ def child(
 
 
 def free_args(prim: Primitive, program: Program) -> tuple[bool, ...] | None:
-    """Return by arg of a draw whether the arg may be any number; None for all other ops.
+    """Return by arg of a draw whether the arg may be any number; None for any further op.
 
     A draw is a group by itself.  Its seed and offset differ from draw to draw, and sizes are no
     such numbers.

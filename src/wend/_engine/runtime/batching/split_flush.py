@@ -4,8 +4,8 @@ For example, the first step of a program initialises its parameters in place.  T
 that they depend on are run as a flush of their own, the first part.  The results of the first part
 enter the rest from outside, and the rest is run by regions.
 
-Writes in place that no other op reads, as those of a memory that a loop fills, are a last part: the
-rest is run by regions, and computes what the writes read.
+Writes in place that no op of the rest reads, as those of a memory that a loop fills, are a last
+part: the rest is run by regions, and computes what the writes read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wend._engine.transforms.hooks import retaining
 
 _grouper: ModuleType = _grouper_select.select()
 _PLAIN, _LEAF, _NODE, _INFERENCE = range(4)  # kinds of leaves, as `LeafPrimitive.grad`
-#: At most one of so many ops may be in a first part.
+#: At most an op in so many may be in a first part.
 RARE = 4
 #: The steps of a flush that a backward pass begins, their number, and the positions of its first
 #: and last part.  The number is compared, because another thread or fiber may record more ops
@@ -38,7 +38,7 @@ _asked: tuple[list[Any], int, tuple[set[int], set[int]]] | None = None
 
 
 def parting(batch: FlushJob, live: list[int] | None = None) -> tuple[set[int], set[int]]:
-    """Return the positions of the ops in the first and in the last part; one of the two is empty.
+    """Return the positions of the ops in the first and in the last part; either is empty.
 
     live: the values that are wanted; None if a backward pass begins
     """
@@ -236,7 +236,7 @@ def run_before_writes(batch: FlushJob, live: list[int], chosen: set[int]) -> str
 
 
 def run_writes(batch: FlushJob, live: list[int], chosen: list[int]) -> None:
-    """Compute the live values of the last part, one write after the other.
+    """Compute the live values of the last part, write after write.
 
     chosen: the positions of the writes, whose operands are known
     """

@@ -510,43 +510,57 @@ class Compilation:
         self.code: CompiledPath | None = None
         self.libraries: dict[str, Any] = {}
         self.failure: CompileError | None = None
-        self.planned = False
+        self.planned = False  # whether the passes are done, and all kernels taken or asked for
+        self.texts: list[tuple[str, list[str]]] | None = None  # of kernels not asked for yet
         self.left: set[str] = set()
 
     def plan(self, seconds: float) -> None:
         """Go on planning for about this long, and for a slice at least.
 
-        Kernels whose machine code is at hand are taken in what is left of the time.
+        Kernels whose machine code is at hand are taken here, for each step in the background waits
+        for the interpreter lock.
 
         Raises CompileError.
         """
         if self.planned:
             return
         stop = time.perf_counter() + seconds
+        if self.code is None and not self.make_code(stop):
+            return
+        if self.texts is None:
+            assert self.code is not None
+            texts = kernel_texts(self.code)
+            self.left.update(texts)
+            self.texts = list(texts.items())
+        while self.texts:
+            if jit.is_busy() and seconds < float("inf"):
+                return  # a later slice may find more at hand
+            text, names = self.texts[-1]
+            module = jit.find_module(text, names, self.offer)
+            if module is None:
+                jit.compile_later(text, names, self.receiver(text), self.offer)
+            else:
+                self.receiver(text)(module)
+            self.texts.pop()
+            if self.texts and time.perf_counter() >= stop:
+                return
+        self.planned = True
+
+    def make_code(self, stop: float) -> bool:
+        """Go on with the passes until `stop`; return whether all are done."""
         with CollectionPaused():
             try:
                 while True:
                     next(self.work)
                     if time.perf_counter() >= stop:
-                        return
+                        return False
             except StopIteration as end:  # the passes are done, or were cut short
                 self.code = end.value
         if self.code is None:
             # An exception has ended the passes, and its handler has failed as well: at the end of
             # the stack, the handler of a RecursionError may raise a RecursionError.
             self.work = planning_of(self.reference)
-            return
-        self.planned = True
-        texts = kernel_texts(self.code)
-        self.left.update(texts)
-        for text, names in texts.items():
-            receive = self.receiver(text)
-            late = time.perf_counter() >= stop
-            module = None if late else jit.find_module(text, names, self.offer)
-            if module is None:
-                jit.compile_later(text, names, receive, self.offer)
-            else:
-                receive(module)
+        return self.code is not None
 
     def receiver(self, text: str) -> Any:
         """Return the function to which the machine code of a module is handed."""

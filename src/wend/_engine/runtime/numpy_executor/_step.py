@@ -23,8 +23,8 @@ def kind_of(array, dtype):
 class RuleRunner:
     """The runner of an op by the op's rule.
 
-    rule: a function of operands and numbers, one by one, in the order of the op's signature; or
-    None where other code runs the op
+    rule: a function of single operands and numbers, in the order of the op's signature; or
+    None where the op is run in another way
     quick, casts, dtype: the parts of a `Formula`; else the rule, and no more
     arrange: puts operands and numbers into the order of the rule; None for operands alone
     single: whether there is a single result

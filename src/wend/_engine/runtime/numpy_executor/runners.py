@@ -25,7 +25,7 @@ from wend._engine.runtime.numpy_executor import _step_select
 #: `turns` take `turned`.
 Runner = Callable[..., Any]
 
-#: A function of operands and numbers, one by one.
+#: A function of single operands and numbers.
 Rule = Callable[..., Any]
 
 _step: Any = _step_select.select()

@@ -47,7 +47,7 @@ MOST = 500
 #: Whether flushes are cut at all: in plain Python the cutting would take too long.
 CUTS = is_compiled(_cutter)
 #: From this visit on a path is planned as a whole, if at least one of so many flushes is a visit.
-#: If fewer than one of `OFTEN` flushes is a visit, parts first take as long as planning will.
+#: If fewer than a flush in `OFTEN` is a visit, parts first take as long as planning will.
 WHOLE, SELDOM, OFTEN = 3, 128, 16
 #: The key, among the plans of a path, of where its parts end (see `Cutter`).
 ENDS = "ends of parts"
@@ -252,12 +252,9 @@ def start_of(job: FlushJob) -> State | None:
 
 
 def visits_of(job: FlushJob) -> int:
-    """Return how many visits of a path have run in parts, if all were visits of the whole path."""
+    """Return how many visits of a path have run in parts."""
     start = start_of(job)
-    step = next((k for k, state in enumerate(job.states) if state.is_step), len(job.states) - 1)
-    if start is None or not executor.goes_on_alike(job, step):
-        return 0
-    return int(start.passed)
+    return 0 if start is None else int(start.passed)
 
 
 _hot.set_slot("backward_in_parts", backward_in_parts)

@@ -58,7 +58,7 @@ def alignment_loss(
     states = ops.cat([states, ops.full((batch, 1), blank, dtype=int64)], 1)
     n_states = 2 * width + 1
     scores = ops.gather(log_probs, 2, ops.expand(states, (longest, batch, n_states)))
-    # From a state to itself, from the one before, and over a blank.
+    # From a state to itself, from the state before, and over a blank.
     here, before = ops.slice(states, 1, 2, None), ops.slice(states, 1, 0, -2)
     differs = ops.logical_and(ops.ne(here, blank), ops.ne(here, before))
     nowhere = ops.full((batch, 2), False)
