@@ -12,7 +12,9 @@ FORCED = {"compile": True, "wait": True, "deterministic": False}
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(1, 3), (4, 7), (5,), (3, 1), (2, 300), (0, 4)])
+@pytest.mark.parametrize(
+    "shape", [(1, 3), (4, 7), (5,), (3, 1), (2, 300), (0, 4), (1, 4097), (2, 2)]
+)
 def test_places_are_those_of_the_rule(shape, dtype):
     rule = MultinomialDraw.__new__(MultinomialDraw)
     rule.replacement = True

@@ -3,9 +3,9 @@
     void draws(ptr args)     for each row: adds the weights up, then finds the place of each draw
 
 `args` holds the addresses of the weights and the results. The numbers of rows, weights of a row and
-draws of a row follow, and the bytes from row to row. The seed, the first position, and the address
-for failures are last.
-Draws go in vectors: each turn over the weights finds the places of a vector of draws.
+draws of a row follow, and the bytes from row to row. The seed, the first position, the address of
+scratch memory, and the address for failures are last.
+Random numbers go in vectors; the place of each draw is searched by halves among the sums.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wend._engine.compiler.codegen import philox
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import Function, Layout, Op, Read, contiguous
-from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
+from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, add, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
 from wend._engine.compiler.llvm_ir.error_flags import Faults
 from wend._engine.compiler.llvm_ir.function import Routine
@@ -70,6 +70,7 @@ def draws(f: Function, op: Op) -> Kernel:
         Slot("extent", f.shape(out)[-1]),
         Slot("extent", scale(layout.strides[0], size) if many else ZERO),
         *(Slot("number", e, 1) if type(e) is tuple else Slot("word", e) for e in op.numbers[1:]),
+        Slot("scratch", scale(add(shape[-1], ONE), 8), "sums"),
         Slot("fault"),
     ]
     return kernel
@@ -90,7 +91,7 @@ def _text(dtype: DType) -> tuple[str, tuple[str, ...]]:
     def word(k: int, kind: str = "i64") -> str:
         return f.load(kind, f.at("%args", 8 * k), 8)
 
-    weights, out, fault = word(0, "ptr"), word(1, "ptr"), word(8, "ptr")
+    weights, out, sums, fault = (word(k, "ptr") for k in (0, 1, 8, 9))
     rows, n, count, step, seed, offset = (word(k) for k in range(2, 8))
     one = VectorBuilder(f, module, 1, target, faults)
     lanes = target.vector_bytes // 8
@@ -107,7 +108,9 @@ def _text(dtype: DType) -> tuple[str, tuple[str, ...]]:
             fits = SsaValue(loop.carry("i1", "true"), bool_)
             last = loop.carry("i64", "0")
             x = weight(loop.index)
-            loop.become(total.name, one.add(total, x).name)
+            bound = one.add(total, x).name
+            f.store("double", bound, f.at(sums, f.mul(loop.index, "8")), 8)
+            loop.become(total.name, bound)
             inside = one.bitwise_and(one.le(zero, x), one.lt(x, one.number(float("inf"), float64)))
             loop.become(fits.name, one.bitwise_and(fits, inside).name)
             loop.become(last, f.select(one.ne(x, zero).name, loop.index, last))
@@ -122,16 +125,32 @@ def _text(dtype: DType) -> tuple[str, tuple[str, ...]]:
             at = b.add(b.spread(f.add(offset, here), int64), philox.counted(b))
             u = philox.uniform(b, b.spread(seed, int64), at, float64)
             height = b.mul(u, b.spread(total.name, float64))
-            with f.turns("0", n) as loop:
-                bound = SsaValue(loop.carry("double", zero.name), float64)
-                index = SsaValue(loop.carry(b.type_of(int64), b.number(0, int64).name), int64)
-                bound_after = one.add(bound, weight(loop.index))
-                loop.become(bound.name, bound_after.name)
-                passed = b.le(b.spread(bound_after.name, float64), height)
-                loop.become(index.name, b.add(index, b.convert(passed, int64)).name)
-            # Rounding may pass the last bound: go back to the last weight that is not 0.
-            index = b.minimum(index, b.spread(last, int64))
-            b.store(index, f.at(out, f.mul(here, "8")))
+            b.store(height, f.at(out, f.mul(here, "8")))  # the place takes as many bytes
+        with f.loop(first, f.add(first, count)) as k:
+            place_of(f, f.at(out, f.mul(k, "8")), sums, n, last)
     faults.leave(f, fault)
     f.lines[place] = faults.entry()
     return f.text() + "\n" + module.render(), tuple(faults.messages)
+
+
+def place_of(f: Routine, at: str, sums: str, n: str, last: str) -> None:
+    """Replace the height of a draw by the number of sums that are not above the height.
+
+    at: the address of both     sums: the address of the n sums
+    last: the most, as rounding may pass the last sum: the last weight that is not 0
+    """
+    height = f.load("double", at, 8)
+
+    def is_passed(k: str) -> str:
+        bound = f.load("double", f.at(sums, f.mul(k, "8")), 8)
+        return f.let(f"fcmp ole double {bound}, {height}")
+
+    zeros = f.let(f"call i64 @llvm.ctlz.i64(i64 {f.sub(n, '1')}, i1 false)")
+    with f.turns("0", f.sub("64", zeros)) as loop:
+        base, left = loop.carry("i64", "0"), loop.carry("i64", n)
+        half = f.let(f"lshr i64 {left}, 1")
+        middle = f.add(base, f.maximum(f.sub(half, "1"), "0"))
+        loop.become(base, f.select(is_passed(middle), f.add(base, half), base))
+        loop.become(left, f.sub(left, half))
+    found = f.add(base, f.select(is_passed(base), "1", "0"))
+    f.store("i64", f.minimum(found, last), at, 8)
