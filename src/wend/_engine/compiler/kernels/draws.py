@@ -152,5 +152,5 @@ def place_of(f: Routine, at: str, sums: str, n: str, last: str) -> None:
         middle = f.add(base, f.maximum(f.sub(half, "1"), "0"))
         loop.become(base, f.select(is_passed(middle), f.add(base, half), base))
         loop.become(left, f.sub(left, half))
-    found = f.add(base, f.select(is_passed(base), "1", "0"))
-    f.store("i64", f.minimum(found, last), at, 8)
+    count = f.add(base, f.select(is_passed(base), "1", "0"))
+    f.store("i64", f.minimum(count, last), at, 8)
