@@ -339,7 +339,7 @@ def test_kernels_at_hand_are_not_left_to_a_busy_thread(monkeypatch):
 
 
 def test_a_visit_gives_way_to_the_thread_that_compiles(monkeypatch):
-    """A thread that often gives up the interpreter lock for short starves those that wait."""
+    """Else each of the thread's calls of LLVM waits for the interpreter's interval."""
     slept = []
     monkeypatch.setattr(jit.time, "sleep", slept.append)
     jit.give_way()

@@ -55,7 +55,7 @@ _PROCESSORS: Final = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
 _PROBE: Final = "define i64 @probe(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
 
 Callback = Callable[["Library | CompileError"], None]
-#: Seconds in which another thread wakes and takes the interpreter lock.
+#: Seconds in which another thread wakes, takes the interpreter lock, and makes several short calls.
 WAY: Final = 5e-5
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -355,11 +355,10 @@ def is_busy() -> bool:
 
 
 def give_way() -> None:
-    """Let another thread that is compiling take the interpreter lock for its next step.
+    """Let another thread that is compiling take the interpreter lock for its next steps.
 
-    A thread that often gives up the lock for some microseconds, as the launcher does around
-    kernels, starves threads that wait for the lock: each time they wake too late, and wait anew for
-    the interval after which the interpreter would insist.
+    A job has about a hundred calls of LLVM, most of a few microseconds. After each, the thread waits
+    for the lock until the interpreter's interval of 5 ms is over.
     """
     if is_busy():
         time.sleep(WAY)

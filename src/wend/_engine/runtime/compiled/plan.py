@@ -517,8 +517,8 @@ class Compilation:
     def plan(self, seconds: float) -> None:
         """Go on planning for about this long, and for a slice at least.
 
-        Kernels whose machine code is at hand are taken here, for each step in the background waits
-        for the interpreter lock.
+        Kernels whose machine code is at hand are taken here: in the background each call of LLVM
+        waits for the interpreter lock.
 
         Raises CompileError.
         """
