@@ -357,7 +357,7 @@ def is_busy() -> bool:
 def give_way() -> None:
     """Let another thread that is compiling take the interpreter lock for its next steps.
 
-    A job has about a hundred calls of LLVM, most of a few microseconds. After each, the thread waits
+    A job has many calls of LLVM, most of a few microseconds. After each, the thread waits
     for the lock until the interpreter's interval of 5 ms is over.
     """
     if is_busy():
