@@ -358,3 +358,18 @@ def test_a_visit_gives_way_to_the_thread_that_compiles(monkeypatch):
     done.set()
     thread.join()
     assert slept == [jit.WAY]
+
+
+def test_plans_that_wait_for_a_visit_hold_up_no_other(monkeypatch):
+    """The kernels of a session that is saved are asked for without a visit."""
+    a_slice_each(monkeypatch)
+    monkeypatch.setattr(tiers, "MOST_UNDER_WAY", 1)
+    monkeypatch.setattr(tiers, "_under_way", WeakObjects())
+    x = torch.linspace(-1, 1, 6)
+    plans = []
+    for n in (20, 21):
+        for _ in range(3):
+            chain(x, n).tolist()
+        jit.drain()
+        plans.append(last_plan())
+    assert [plan.compilation.planned for plan in plans] == [True, True]

@@ -340,7 +340,11 @@ def makes_room(plan: TieredPlan) -> bool:
 
     Where structures hardly repeat, more and more paths have come three times.
     """
-    others = [other for other in _under_way.alive() if other is not plan]
+    others = [
+        other
+        for other in _under_way.alive()
+        if other.compilation is not None and not other.compilation.planned
+    ]
     if len(others) < MOST_UNDER_WAY:
         return True
     least = min(others, key=share_of)

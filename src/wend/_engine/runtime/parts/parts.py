@@ -40,7 +40,8 @@ PART_ROOTS.append(ROOT)
 #: So many ops a part has at least.
 LEAST = 4
 #: Groups run equal ops side by side: where that is so for this share of the steps, it pays. Off the
-#: trie fewer steps than this count as so many: what groups do once per flush has to be worthwhile.
+#: trie fewer steps than this count as so many, but for one and a half times as many at most: what
+#: groups do once per flush has to be worthwhile.
 SIDE_BY_SIDE, FEWEST = 0.34, 140
 #: Flushes of more steps are not looked at: groups take long flushes.
 MOST = 500
@@ -105,8 +106,10 @@ def cutter_of(job: Any, is_backward: bool = False) -> Any:
     n, least = len(cutter.ends), 2 if cutter.whole and not is_backward else 1
     if n <= least:
         return None
-    n_steps, fewest = len(job.states), FEWEST if state is None else 0
-    if cutter.follow() > SIDE_BY_SIDE * max(fewest, n_steps):
+    n_steps: float = len(job.states)
+    if state is None:
+        n_steps = min(max(n_steps, FEWEST), 1.5 * n_steps)
+    if cutter.follow() > SIDE_BY_SIDE * n_steps:
         return None
     if state is not None:
         if state.plans is None:
