@@ -167,7 +167,7 @@ class BackwardPass:
         if self.ledger is not None:
             for leaf, g in self.ledger.close():
                 have = self.totals.setdefault(id(leaf), [leaf, None])
-                have[1] = g if have[1] is None else have[1] + g
+                have[1] = g if have[1] is None else sum_of(have[1], g)
         for key in reversed(list(self.totals)):
             self.settle(key)
         for call in self.at_end:
