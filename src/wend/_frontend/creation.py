@@ -168,6 +168,9 @@ def held(array: Any) -> Tensor:
 # --- of data --------------------------------------------------------------------------------------
 
 
+_TENSOR = interop_arrays.Op("tensor", Tensor)
+
+
 def tensor(
     data: Any,
     *,
@@ -196,8 +199,7 @@ def tensor(
     elif _hot.current_trace().symbolic is not None and _has_symbols(data):
         output = _of_symbols(data, options.dtype or _dtype_of_symbols(data))
     else:
-        op = interop_arrays.Op("tensor", Tensor)
-        output = held(interop_arrays.array_from_data(data, options.dtype, op))
+        output = held(interop_arrays.array_from_data(data, options.dtype, _TENSOR))
     return finished("tensor", output, options)
 
 
@@ -352,11 +354,12 @@ def sizes_of(op: str, size: tuple[Any, ...], named_size: Any = None) -> tuple[in
         size = (named_size,)
     elif not size:
         raise ArgumentTypeError(f"{op}: argument 'size' is missing; give () for a 0-d tensor")
-    for n in size:
+    plain = size[0] if len(size) == 1 and type(size[0]) is tuple else size
+    for n in plain:
         if type(n) is not int and not isinstance(n, SymInt):
             break
     else:
-        return size
+        return plain
     if len(size) == 1 and not is_index(size[0]):
         size = size[0]
         if isinstance(size, Tensor):

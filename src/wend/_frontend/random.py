@@ -189,6 +189,10 @@ def fork_rng(devices: Any = None, enabled: bool = True, **unused: object) -> Ite
         random_state.current().set_state(before)
 
 
+#: By public name, the ops that draw numbers of a float type.
+_DRAWS = {"rand": ops.uniform, "randn": ops.standard_normal}
+
+
 def reserve(generator: Generator | None, count: int) -> tuple[int, int]:
     """(seed, offset) for a draw of `count` numbers from `generator`, or from the default."""
     if generator is None:
@@ -200,22 +204,18 @@ def reserve(generator: Generator | None, count: int) -> tuple[int, int]:
     return generator._state.reserve(count)
 
 
-def _count(shape: Sequence[int]) -> int:
-    n = 1
-    for extent in shape:
-        n *= extent
-    return n
-
-
 def _draw(op: str, size: Any, keywords: dict[str, Any]) -> Tensor:
+    if not keywords and not AWAY:
+        shape = sizes_of(op, size)
+        seed, offset = random_state.current().reserve(math.prod(shape))
+        return _DRAWS[op](shape, seed, offset, dtype=None)  # type: ignore[no-any-return]
     generator = keywords.pop("generator", None)
     named_size = keywords.pop("size", None)
     shape = sizes_of(op, size, named_size)
     options = Options(op, **keywords)
     if options.place is META:
         return empty(shape, **keywords)
-    draw = ops.uniform if op == "rand" else ops.standard_normal
-    return finished(_same, _numbers(draw, shape, options.dtype, generator), options)
+    return finished(_same, _numbers(_DRAWS[op], shape, options.dtype, generator), options)
 
 
 def _numbers(
@@ -226,10 +226,10 @@ def _numbers(
     The parts of a complex normal number have variance 1/2, so that the number has variance 1.
     """
     if dtype is None or not dtype.is_complex:
-        seed, offset = reserve(generator, _count(shape))
+        seed, offset = reserve(generator, math.prod(shape))
         return draw(shape, seed, offset, dtype=dtype)  # type: ignore[no-any-return]
     parts = _numbers(draw, (*shape, 2), dtype.to_real(), generator)
-    if draw is ops.standard_normal:
+    if draw is _DRAWS["randn"]:
         parts = parts * math.sqrt(0.5)
     return ops.view_as_complex(parts)  # type: ignore[no-any-return]
 
@@ -273,12 +273,17 @@ def randn_like(input: Tensor, **keywords: object) -> Tensor:
 def randint(*args: Any, **keywords: Any) -> Tensor:
     """randint([low=0], high, size): integers low <= y < high, int64 unless dtype is given."""
     low, high, size = _randint_arguments(args, keywords)
+    if not keywords and not AWAY:
+        check_range("randint", low, high, int64)
+        shape = sizes_of("randint", (size,))
+        seed, offset = random_state.current().reserve(math.prod(shape))
+        return ops.random_integers(shape, low, high, seed, offset, dtype=int64)  # type: ignore[no-any-return]
     generator = keywords.pop("generator", None)
     dtype = keywords.pop("dtype", None) or int64
     options = Options("randint", dtype=dtype, **keywords)
     check_range("randint", low, high, dtype)
     shape = sizes_of("randint", (size,))
-    seed, offset = reserve(generator, _count(shape))
+    seed, offset = reserve(generator, math.prod(shape))
     integers = ops.random_integers(shape, low, high, seed, offset, dtype=dtype)
     return finished(_same, integers, options)
 
@@ -306,6 +311,8 @@ def _randint_arguments(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple
 
 
 def _int(op: str, name: str, value: object) -> int:
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
     try:
         number = int_of(value)
     except TypeError:
@@ -467,7 +474,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """How many of `count` trials succeed, each with probability `prob`."""
     drawn = broadcast_shapes("binomial", tuple(count.shape), tuple(prob.shape))
-    seed, offset = reserve(generator, _count(drawn))
+    seed, offset = reserve(generator, math.prod(drawn))
     return ops.binomial_draw(count, prob, seed, offset)  # type: ignore[no-any-return]
 
 
@@ -519,13 +526,13 @@ def _drawn(
     if self.dtype not in (float32, float64):
         return None
     shape = tuple(self.shape)
-    seed, offset = reserve(generator, _count(shape))
+    seed, offset = reserve(generator, math.prod(shape))
     return op(shape, *parameters, seed, offset, dtype=self.dtype)  # type: ignore[no-any-return]
 
 
 def _unit(self: Tensor, generator: Generator | None) -> Tensor:
     shape = tuple(self.shape)
-    seed, offset = reserve(generator, _count(shape))
+    seed, offset = reserve(generator, math.prod(shape))
     dtype = self.dtype if self.dtype.is_floating_point else float64
     return ops.uniform(shape, seed, offset, dtype=dtype)  # type: ignore[no-any-return]
 

@@ -98,7 +98,10 @@ class RandomState:
             offset = self.offset
             # Draws start at even positions: normal numbers come in pairs.
             self.offset = (offset + count + (count & 1)) & _MASK64
-            return as_signed(self.seed), as_signed(offset)
+            seed = self.seed
+        if seed < 2**63 > offset:
+            return seed, offset
+        return as_signed(seed), as_signed(offset)
 
     def get_state(self) -> bytes:
         """The state as 16 bytes: seed and offset, little-endian."""

@@ -32,6 +32,7 @@ __all__ = ["Op", "array_from_data", "cast_array", "identity", "infer_dtype", "sp
 Array = np.ndarray[Any, Any]
 MAX_DIMS = 64
 PYTHON_NUMBERS = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX}
+_INTS = (None, dtypes.int64)  # asked for, where a list of ints becomes int64
 ATOMS = (str, bytes, dict, set, frozenset)
 
 
@@ -50,6 +51,11 @@ def array_from_data(data: object, dtype: DType | None, op: Op) -> Array:
     Raises ArgumentTypeError for anything but numbers, ArgumentError (naming the position) for
     ragged nesting and for numbers that the type cannot hold.
     """
+    if type(data) is list and dtype in _INTS and set(map(type, data)) == {int}:
+        try:
+            return np.array(data, np.int64)
+        except OverflowError:
+            pass  # the error below names the place
     kind = PYTHON_NUMBERS.get(type(data))
     if kind is not None:
         return _python_numbers(data, dtypes.dtype_of_scalar_category(kind), dtype, (), op)
