@@ -28,8 +28,8 @@ def step(x):
     return (torch.tanh(x * 2) + 1).sum().item()
 
 
-def test_five_executors_each_with_a_name_and_a_purpose():
-    assert len({executor.name for executor in flush.EXECUTORS}) == 5
+def test_six_executors_each_with_a_name_and_a_purpose():
+    assert len({executor.name for executor in flush.EXECUTORS}) == 6
     assert all(executor.purpose for executor in flush.EXECUTORS)
 
 
@@ -71,6 +71,7 @@ def test_a_new_path_says_who_declined_and_why():
         step(torch.tensor(np.arange(5.0)))
         assert asked() == {
             "ready plan": "its path is new",
+            "linked parts": "it has no parts",
             "parts": NO_PARTS,
             "groups": "its path is on the trie, and may come back",
             "machine code": "visit 1, compiled from visit 3 on",
@@ -116,6 +117,7 @@ def test_groups_run_what_does_not_come_back():
             total.sum().item()
         assert asked() == {
             "ready plan": "it is off the trie",
+            "linked parts": "it is off the trie",
             "parts": NO_PARTS,
             "groups": "",
         }

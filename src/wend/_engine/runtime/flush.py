@@ -63,6 +63,20 @@ def run_ready(run: FlushRun) -> str:
     return ""
 
 
+# -- links of parts ----------------------------------------------------------------------------
+
+
+def run_linked(run: FlushRun) -> str:
+    """Compute by the machine code of known parts, in a single launch."""
+    plans_before = COUNTS["plans"]
+    plan = run.plan if run.plan is not None else find_plan(run.job, run.live)
+    reason = parts.run_link(run.job, plan)
+    if not reason:
+        run.plan = plan
+        note_flush(plan, run.job, COUNTS["plans"] != plans_before, run.asked)
+    return reason
+
+
 # -- groups -------------------------------------------------------------------------------------
 
 
@@ -113,6 +127,10 @@ READY = Executor(
     "ready plan", "machine code of a path that has come back, bound to these sizes",
     not_ready, run_ready,
 )  # fmt: skip
+LINKED = Executor(
+    "linked parts", "a path of known parts that comes back, in a single launch",
+    parts.why_no_link, run_linked,
+)  # fmt: skip
 GROUPED = Executor(
     "groups", "ops of one structure run together, where paths do not come back",
     why_not_grouped, run_groups,
@@ -124,7 +142,7 @@ PARTED = Executor(
 COMPILED = tiers.COMPILED._replace(why_not=off_trie, run=run_compiled)
 REFERENCE = tiers.REFERENCE._replace(run=run_reference)
 #: All executors of flushes, in the order in which they are asked.
-EXECUTORS = (READY, PARTED, GROUPED, COMPILED, REFERENCE)
+EXECUTORS = (READY, LINKED, PARTED, GROUPED, COMPILED, REFERENCE)
 
 
 def execute(job: FlushJob, live: list[int]) -> None:

@@ -112,9 +112,25 @@ def report(flush: Flush) -> FlushReport:
         flush_report.steps = [
             describe(step, compiled.code, value, lines) for step in compiled.code.steps
         ]
-        for k, step in enumerate(flush_report.steps):
-            step.number = k
+    elif isinstance(plan, TieredPlan) and plan.linked is not None:
+        flush_report.arena, flush_report.steps = steps_of_link(plan.linked.native_plan.frame)
+    for k, step in enumerate(flush_report.steps):
+        step.number = k
     return flush_report
+
+
+def steps_of_link(frame: Any) -> tuple[int | None, list[StepReport]]:
+    """Return the bytes of temporaries, and the steps of all parts, of a link of parts."""
+    if frame is None:  # none for the present number of threads
+        return None, []
+    steps: list[StepReport] = []
+    for part in frame.linked:
+        if part.frame is not None:
+            owner = launcher.owner_of(part.frame)
+            code = owner.plan.code
+            lines = Lines(owner.plan.native_plan.path, None)
+            steps += [describe(step, code, owner.value, lines) for step in code.steps]
+    return frame.arena_bytes, steps
 
 
 def passes_of(plan: AnyPlan | None) -> list[PassText]:
@@ -205,6 +221,9 @@ def tier_of(plan: object) -> str:
     if plan.compiled is not None:
         n = len(plan.compiled.bound)
         return f"machine code, bound to {counted(n, 'set')} of sizes"
+    if plan.linked is not None:
+        n = len(plan.linked.native_plan.frames)
+        return f"machine code of its parts, linked for {counted(n, 'set')} of sizes"
     return f"reference: {plan.why_no_code()}"
 
 

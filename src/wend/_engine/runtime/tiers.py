@@ -89,6 +89,7 @@ class TieredPlan:
         self.wanted = wanted
         self.compiled: CompiledPlan | None = None
         self.native_plan: Any = None  # the native half, which the launcher looks for
+        self.linked: Any = None  # the `LinkedPlan` of the path's parts
         self.compilation: Compilation | None = None
         self.offer: object = None  # machine code that a file has brought along for this plan
         self.fault: BaseException | None = None  # why there is no machine code
@@ -286,7 +287,7 @@ class TieredPlan:
         if self.compiled is not None:
             _under_way.discard(self)
             self.compilation = None
-            self.native_plan = self.compiled.native_plan
+            self.native_plan, self.linked = self.compiled.native_plan, None
             COUNTS["compiled"] += 1
             if self.seconds >= LONG:
                 launcher.trim_lots()

@@ -70,6 +70,55 @@ cdef class ArgumentBlock:
     cdef public object owner
     cdef public object arena
     cdef public object found
+    cdef public list linked
+    cdef public tuple entering
+    cdef public Py_ssize_t first_out
+
+cdef int FRAME, SUM, COPY
+
+cdef class LinkedPart:
+    cdef public int kind
+    cdef public ArgumentBlock frame
+    cdef public object fills
+    cdef public long long at
+    cdef public Py_ssize_t n_fills
+    cdef public tuple values
+    cdef public list types
+    cdef public tuple args
+    cdef public tuple exprs
+    cdef public list before
+    cdef public tuple donations
+    cdef public tuple finds
+    cdef public object hosted
+    cdef public bint checked
+    cdef public Py_ssize_t size
+    cdef public bint wide
+    cdef public object dtype
+    cdef public object words
+    cdef public long long words_at
+
+@cython.locals(v=Value, at="long long", row="long long", data="long long", made=list, kept=list,
+               part=LinkedPart, i=Py_ssize_t, stoppable=bint)
+cdef list launch_link(ArgumentBlock frame, list values, list args, long long arena, list touched)
+@cython.locals(source="long long")
+cdef long long slot_at(long long words, long long row, long long arena)
+@cython.locals(target="long long", source="long long", n=Py_ssize_t)
+cdef combine(ArgumentBlock link, LinkedPart part, long long row, long long arena)
+@cython.locals(frame=ArgumentBlock, words="long long", _=Py_ssize_t)
+cdef fill_table(LinkedPart part, long long row, long long arena)
+@cython.locals(frame=ArgumentBlock, row="long long", own=list, at=Py_ssize_t, start="long long",
+               numbers=list, k=Py_ssize_t, move=tuple, word="long long", category=int, step=tuple,
+               code="long long", i=object, place="long long")
+cdef bint run_part(ArgumentBlock link, LinkedPart part, list values, list args, list made,
+                   list kept, list touched, long long arena, bint stoppable) except -1
+@cython.locals(v=Value, k=Py_ssize_t, i=Py_ssize_t)
+cdef donate_all(ArgumentBlock frame, rows, list values, list made, list touched)
+@cython.locals(part=LinkedPart, frame=ArgumentBlock)
+cdef bint claim(list parts, list args) except -1
+@cython.locals(numbers=list, k=Py_ssize_t)
+cdef list args_of(LinkedPart part, list args)
+@cython.locals(part=LinkedPart)
+cdef free_frames(list parts)
 
 @cython.locals(frame=ArgumentBlock, arena=tuple)
 cpdef ArgumentBlock frame_like(ArgumentBlock model, object memory, long long fault, tuple types, tuple sizes,
@@ -82,6 +131,7 @@ cdef class NativePlan:
     cdef public tuple grad_leaves
     cdef public ArgumentBlock frame
     cdef public dict frames
+    cdef public Py_ssize_t left
 
 @cython.locals(v=Value, data="long long", packs=dict, start="long long", table="long long",
                i=Py_ssize_t, place="long long", home="long long", offset="long long",

@@ -54,6 +54,9 @@ class ArgumentBlock:
     steps      in order: (0, bytes from `fault` to calls, number of calls), (1, host step), or
                (2, results that may take the memory of leaves, each with the leaf and its place in
                the table): nothing can fail any more
+    linked     each `LinkedPart` of a link of frames, in order, in place of steps: see `parts.links`
+    entering   the leaves of a link; their addresses are in the table
+    first_out  place in a link's table of the address of the first array that is made
     """
 
     def __init__(self, memory):
@@ -64,6 +67,45 @@ class ArgumentBlock:
         self.fitted = None  # the sizes whose numbers the block holds, if not those of its making
         self.found = None
         self.arena = None
+        self.linked = None
+
+
+class LinkedPart:
+    """An entry of a link: a frame that runs, a sum of two gradients, or a copy of strided elements.
+
+    kind       FRAME, SUM or COPY
+    frame      of a FRAME
+    at, n_fills     address and number of triples of words: place in the frame's table (of a SUM and
+               COPY: number of the operand, the result first), place in the link's table, offset
+    values     of a FRAME: the leaf of the link for each of its values, or -1
+    types      of a FRAME: those of its values
+    args       of a FRAME: the places of its args among the link's
+    exprs, before     expressions that make a backward step's args of those of the forward part,
+               whose values have the types `before`; None for a forward part
+    donations  of a FRAME: see `donate`; all by the link's numbers
+    finds      of a FRAME: (value, number among the link's arrays, place in the link's table) of
+               each result that a host step makes
+    hosted     of a FRAME with host steps: where its values lie, see `LinkOwner.host`
+    checked    of a FRAME: whether the sizes among its args follow from other args of the link
+    size, wide, dtype     of a SUM: number of elements, whether these are float64; None, or another
+               dtype, for which Python has to add
+    size, words_at     of a COPY: see `copy_view`
+    """
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.frame = None
+        self.exprs = None
+        self.words = None
+        self.donations = self.finds = ()
+        self.hosted = None
+        self.checked = False
+        self.dtype = None
+
+
+FRAME = 0
+SUM = 1
+COPY = 2
 
 
 def frame_like(model, memory, fault, types, sizes, owner, rest):
@@ -123,6 +165,7 @@ class NativePlan:
 
     frame: the frame for the sizes seen last
     frames: the frames for all sizes met lately, by types of the leaves and sizes among the args
+    left: so many more runs take place before the planner is asked again; -1 for all
     """
 
     def __init__(self, path, roots, grad_leaves):
@@ -131,6 +174,7 @@ class NativePlan:
         self.grad_leaves = grad_leaves
         self.frame = None
         self.frames = {}
+        self.left = -1
 
 
 def use_arrays(cls, api, empty):
@@ -268,19 +312,157 @@ def launch(frame, values, types, args, arena, touched):
         if step[0] == 1:
             owner_of(frame).host(frame, step[1], values, types, args, made, kept)
         else:
-            try:
-                donate(frame, step[1], values, made, touched)
-            except BaseException:  # there is no memory: nothing has been written yet
-                for k, i, _ in step[1]:
-                    v = values[i]
-                    if v.buffer is None:
-                        v.buffer = made[k]
-                raise
+            donate_all(frame, step[1], values, made, touched)
             stoppable = False
         patch(frame.patches, frame.n_patches, table)
     if get(frame.fault) != 0:
         return None
     return made
+
+
+def launch_link(frame, values, args, arena, touched):
+    """As `launch`, for a link of frames."""
+    row = frame.table
+    put(row, arena)
+    at = row + 8
+    kept = []
+    for i in frame.entering:
+        v = values[i]
+        array = v.buffer
+        data = array_data(array)
+        if data == -1:
+            array = owner_of(frame).dense(array)
+            kept.append(array)
+            data = array_data(array)
+        put(at, data)
+        at += 8
+    v = array = None  # else the last leaf would have an owner more: see `donated`
+    made = []
+    at = row + 8 * frame.first_out
+    for make, shape, dtype, at_once in frame.outs:
+        if not at_once:
+            made.append(None)
+        else:
+            array = make_array(make, shape, dtype)
+            made.append(array)
+            put(at, array_data(array))
+        at += 8
+    stoppable = True  # until leaves are written to
+    for part in frame.linked:
+        if part.kind != FRAME:
+            combine(frame, part, row, arena)
+            continue
+        stoppable = run_part(frame, part, values, args, made, kept, touched, arena, stoppable)
+        if get(part.frame.fault) != 0:
+            return None
+    return made
+
+
+def slot_at(words, row, arena):
+    """The address that a triple of words leads to: see `LinkedPart.at`."""
+    source = get(words + 8)
+    return (arena if source == 0 else get(row + source)) + get(words + 16)
+
+
+def combine(link, part, row, arena):
+    """Do the sum, or the copy, of an entry of a link."""
+    target = slot_at(part.at, row, arena)
+    source = slot_at(part.at + 24, row, arena)
+    if part.kind == COPY:
+        copy_view(target, source, part.size, get(part.words_at), part.words_at + 8)
+        return
+    n = part.size
+    if part.dtype is not None:
+        owner_of(link).add(part, target, source, slot_at(part.at + 48, row, arena))
+        return
+    copy(target, source, n * 8 if part.wide else n * 4)
+    source = slot_at(part.at + 48, row, arena)
+    if part.wide:
+        add64(target, source, n)
+    else:
+        add32(target, source, n)
+
+
+def fill_table(part, row, arena):
+    """Write the addresses of a part's leaves and results into the table of its frame."""
+    frame = part.frame
+    put(frame.table, arena)
+    words = part.at
+    for _ in range(part.n_fills):
+        put(frame.table + get(words), slot_at(words, row, arena))
+        words += 24
+
+
+def args_of(part, args):
+    """The args of an entry of a link."""
+    numbers = []
+    for k in part.args:
+        numbers.append(args[k])
+    if part.exprs is not None:
+        numbers = [evaluate(e, part.before, numbers) for e in part.exprs]
+    return numbers
+
+
+def run_part(link, part, values, args, made, kept, touched, arena, stoppable):
+    """Run the frame of an entry of a link; return whether the next may still be stopped."""
+    frame = part.frame
+    row = link.table
+    fill_table(part, row, arena)
+    if frame.weights:
+        own = []
+        for at in part.values:
+            own.append(None if at < 0 else values[at])
+        weigh(frame, own, arena)
+    start = frame.fault
+    if frame.moves or frame.numbers:
+        numbers = args_of(part, args)
+        for move in frame.moves:
+            put(start + move[0], moved(move, numbers))
+        for word, expr, category in frame.numbers:
+            number = evaluate(expr, part.types, numbers)
+            if category == 2:
+                put_double(start + word, number)
+            else:
+                put(start + word, number)
+    put(start, 0)
+    patch(frame.patches, frame.n_patches, frame.table)
+    for step in frame.steps:
+        if step[0] == 0:
+            code = start + step[1]
+            run_kernels(code, step[2], frame.release, arena + frame.scratch, frame.room, stoppable)
+            continue
+        if get(start) != 0:
+            return stoppable
+        if step[0] == 1:
+            numbers = args_of(part, args)
+            owner_of(link).host(link, part, step[1], values, numbers, made, kept)
+            patch(frame.patches, frame.n_patches, frame.table)
+            continue
+        if part.donations:
+            donate_all(link, part.donations, values, made, touched)
+            stoppable = False
+            fill_table(part, row, arena)
+            patch(frame.patches, frame.n_patches, frame.table)
+    for i, k, place in part.finds:
+        array = frame.found[i]
+        if link.found is None:
+            link.found = {}
+        link.found[k] = array
+        put(row + place, array_data(array))
+    frame.found = None
+    return stoppable
+
+
+def donate_all(frame, rows, values, made, touched):
+    """As `donate`; if there is no memory, leaves get theirs back: nothing has been written yet."""
+    try:
+        donate(frame, rows, values, made, touched)
+    except BaseException:
+        for k, i, _ in rows:
+            v = values[i]
+            if v.buffer is None:
+                v.buffer = made[k]
+        raise
 
 
 def donate(frame, rows, values, made, touched):
@@ -787,6 +969,10 @@ def run(native_plan, batch):
         if frame is None or frame.busy:
             return 0
         native_plan.frame = frame
+    if native_plan.left >= 0:
+        if native_plan.left == 0:
+            return 0
+        native_plan.left -= 1
     return run_bound(native_plan, frame, batch, values, args)
 
 
@@ -813,17 +999,20 @@ def run_bound(native_plan, frame, batch, values, args):
     0: another thread has the frame.
     """
     global RUNS
-    if frame.busy:
+    if frame.busy or (frame.linked is not None and not claim(frame.linked, args)):
         return 0
     frame.busy = True  # nothing was called since the look at `busy`: no other thread had a turn
     try:
         arena = 0
         if frame.arena_bytes:
             arena = take_arena(frame)
-        types = values
-        if frame.needs_types:
-            types = [v.type for v in values]
-        made = launch(frame, values, types, args, arena, batch.touched)
+        if frame.linked is not None:
+            made = launch_link(frame, values, args, arena, batch.touched)
+        else:
+            types = values
+            if frame.needs_types:
+                types = [v.type for v in values]
+            made = launch(frame, values, types, args, arena, batch.touched)
         if made is None:
             batch.fault = KernelFailure("a kernel noted a failure")
             return -1
@@ -841,6 +1030,8 @@ def run_bound(native_plan, frame, batch, values, args):
     finally:
         frame.busy = False
         frame.found = None
+        if frame.linked is not None:
+            free_frames(frame.linked)
         if frame.arena is not None:
             ARENAS.append(frame.arena)
             frame.arena = None
@@ -848,6 +1039,31 @@ def run_bound(native_plan, frame, batch, values, args):
     if segment is not None:
         SLOTS["note"](segment, batch)
     return 1
+
+
+def claim(parts, args):
+    """Have the frames of a link for this thread alone.
+
+    Returns False if others have a frame, or a frame has other sizes for these args.
+    """
+    for part in parts:
+        if part.frame is not None and part.frame.busy:
+            return False
+        if part.checked:
+            frame = part.frame
+            if sizes_among(frame.places, args_of(part, args)) != frame.sizes:
+                return False
+    for part in parts:
+        if part.frame is not None:
+            part.frame.busy = True
+    return True
+
+
+def free_frames(parts):
+    """Let others have the frames of a link."""
+    for part in parts:
+        if part.frame is not None:
+            part.frame.busy = False
 
 
 def hand_over(native_plan, frame, batch, values, made):

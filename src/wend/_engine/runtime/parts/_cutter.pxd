@@ -43,8 +43,10 @@ cdef class Cutter:
     cdef long long lasti
 
     @cython.locals(k=Py_ssize_t, step=Record, symbol="long long", before="long long", since=Py_ssize_t,
-                   m=Py_ssize_t, f=Py_ssize_t, first=dict, last=dict, order=list, q=object, found=object, suited=object)
+                   m=Py_ssize_t, f=Py_ssize_t, first=dict, last=dict, order=list, q=object, found=object, suited=object, head=PrimitiveBase, labelled=set, prim=PrimitiveBase, first_made=Py_ssize_t, end_made=Py_ssize_t, forced=Py_ssize_t)
     cpdef bint cut(self, Py_ssize_t least) except -1
+    cdef bint reads_between(self, Record step, Py_ssize_t first, Py_ssize_t end) except -1
+    cdef bint reads_any(self, Record step, set labelled) except -1
     @cython.locals(row=tuple)
     cdef find_line(self, Record step, Py_ssize_t k)
     @cython.locals(j=Py_ssize_t)

@@ -50,13 +50,19 @@ class Cutter:
         """Find where parts end; False if there are steps that cannot be in parts.
 
         A line of the program that comes again has closed a turn of a loop. The turn begins with the
-        line that the program came to first, among the lines in between.
+        line that the program came to first, among the lines in between. Where a line is a loop by
+        itself, each composite that reads the result of its like is a turn. A value that becomes a
+        leaf is read by later parts only.
 
         least: so many ops a part has at least
         """
         first, last, order = {}, {}, []  # by line: number of the first run; of the latest run
         before = 0
         since = 0
+        head = None  # the op of the step before, if that is a composite
+        first_made = end_made = 0  # the results of that step
+        labelled = set()
+        forced = 0  # ends before readers of values that become leaves
         for k in range(len(self.states)):
             step = record_at(self.states, k)
             if step.program is None:
@@ -66,6 +72,8 @@ class Cutter:
                     return False
                 first, last, order = {}, {}, []
                 before = since = 0
+                labelled.clear()
+                forced = 0
                 self.ends.clear()
                 self.ends.append(k + 1)
                 self.whole = True
@@ -75,9 +83,20 @@ class Cutter:
                 suited = SUITED[step.prim] = ASK_["suited"](step.prim)
             if not suited or step.mode.recompute != 0:
                 return False
+            if labelled and self.reads_any(step, labelled):
+                self.ends.append(k)
+                since = 0
+                labelled.clear()
+                forced += 1
+            if step.prim.facts.labels_leaf:
+                labelled.add(step.first)
             self.find_line(step, k)
             symbol = ((address(self.code) >> 4) << 18) + self.lasti
-            if symbol != before:
+            if symbol == before:
+                if step.prim is head and since and self.reads_between(step, first_made, end_made):
+                    self.ends.append(k)
+                    since = 0
+            else:
                 before = symbol
                 m = len(order)
                 found = first.get(symbol)
@@ -90,10 +109,24 @@ class Cutter:
                     self.ends.append(k)
                     since = 0
                 order.append(f)
+            prim = step.prim
+            head = prim if prim.is_composite else None
+            first_made = step.first
+            end_made = first_made + step.n_out
             since += 1
         if since:
             self.ends.append(len(self.states))
-        return True
+        return not labelled and (forced == 0 or len(self.ends) > forced + 1 + self.whole)
+
+    def reads_between(self, step, first, end):
+        """Whether a step reads a value from `first` to `end` as one of its first operands."""
+        return first <= step.i0 < end or first <= step.i1 < end or first <= step.i2 < end
+
+    def reads_any(self, step, labelled):
+        """Whether a step reads one of these values."""
+        if step.i0 in labelled or step.i1 in labelled or step.i2 in labelled:
+            return True
+        return step.rest is not None and not labelled.isdisjoint(step.rest)
 
     def find_line(self, step, k):
         """Find the user's line of step k: `code` and `lasti`."""
@@ -118,7 +151,7 @@ class Cutter:
         """Find the last part that reads each value; return how many ops could run side by side.
 
         These are the ops that have another op of their kind at the same depth, without the first
-        of each kind. Ops without operands do not count.
+        of each kind. Ops without operands do not count, nor does a first part that is a path.
         """
         n = len(self.values)
         self.words = ASK_["words"](3 * n)
@@ -144,6 +177,8 @@ class Cutter:
                         depth = self.reads(i, p, depth)
                 for j in range(step.first, step.first + step.n_out):
                     self.place[j] = depth + 1  # until `want`
+                if self.whole and p == 0:
+                    continue
                 ops += 1
                 kinds.add(((address(step.prim) >> 4) << 18) + depth)
             start = self.ends[p]

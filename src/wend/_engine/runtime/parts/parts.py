@@ -28,7 +28,9 @@ from wend._engine.runtime.executors import FlushRun
 from wend._engine.runtime.flush_log import PART_ROOTS, note_grouped
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.parts import _cutter_select
-from wend._engine.runtime.tiers import PLANNING, TieredPlan
+from wend._engine.runtime.parts.links import LinkedPlan, check_backward
+from wend._engine.runtime.parts.slots import NotYet, Unlinkable
+from wend._engine.runtime.tiers import PLANNING, THIRD, TieredPlan
 from wend._engine.transforms.hooks import retaining
 from wend._engine.transforms.quick import WATCHERS
 
@@ -39,10 +41,10 @@ ROOT = State(None, None)
 PART_ROOTS.append(ROOT)
 #: So many ops a part has at least.
 LEAST = 4
-#: Groups run equal ops side by side: where that is so for this share of the steps, it pays. Off the
-#: trie fewer steps than this count as so many, but for one and a half times as many at most: what
-#: groups do once per flush has to be worthwhile.
-SIDE_BY_SIDE, FEWEST = 0.34, 140
+#: Groups run equal ops side by side: where that is so for this share of the steps, it pays. Fewer
+#: steps than this count as so many, off the trie for one and a half times as many at most: what
+#: groups do once per flush has to be worthwhile. On the trie, parts are linked in the end.
+SIDE_BY_SIDE, FEWEST, FEWEST_KNOWN = 0.34, 140, 400
 #: Flushes of more steps are not looked at: groups take long flushes.
 MOST = 500
 #: Whether flushes are cut at all: in plain Python the cutting would take too long.
@@ -54,6 +56,15 @@ WHOLE, SELDOM, OFTEN = 3, 128, 16
 ENDS = "ends of parts"
 #: The key, among the plans of a path, of the seconds that visits in parts have taken.
 SPENT = "seconds in parts"
+#: The key, among the plans of a path with parts, of the visit from which on the parts are linked.
+LINKS = "visit of a link"
+#: Seconds that linking takes for an op that was recorded, about.
+LINKING = 0.00005
+#: Links run a path until that has taken this many times as long as planning will: a plan of the
+#: whole path saves a twentieth of the time. The plan saves more where Python runs steps of a link.
+LINKED, LINKED_HOSTS = 20.0, 2.0
+#: So many visits of a link are timed.
+TIMED = 4
 _ONE = np.ones((), np.float32)
 
 #: Pauses where most steps of parts are new.
@@ -67,7 +78,7 @@ def suited(prim: Any) -> bool:
     """Return whether an op may be in a part."""
     if not isinstance(prim, Primitive):
         return False
-    return not (prim.facts.calls_user or prim.facts.labels_leaf)
+    return not prim.facts.calls_user
 
 
 _cutter.ASK["suited"] = suited
@@ -106,9 +117,11 @@ def cutter_of(job: Any, is_backward: bool = False) -> Any:
     n, least = len(cutter.ends), 2 if cutter.whole and not is_backward else 1
     if n <= least:
         return None
-    n_steps: float = len(job.states)
+    n_steps: float = len(job.states) - (cutter.ends[0] if cutter.whole else 0)
     if state is None:
         n_steps = min(max(n_steps, FEWEST), 1.5 * n_steps)
+    else:
+        n_steps = max(n_steps, FEWEST_KNOWN)
     if cutter.follow() > SIDE_BY_SIDE * n_steps:
         return None
     if state is not None:
@@ -205,6 +218,13 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
         if v.segment is not None and is_grouped(v.segment):
             return False
     state, awaited, start = trace.state, None, time.perf_counter()
+    if (
+        state is not None
+        and not retain
+        and is_worth_linking(state)
+        and can_link(trace, state, value.index)
+    ):
+        return False
     if state is not None and comes_back(state) and not leads_nowhere(state):
         if ENDS not in (state.plans or {}):
             return False
@@ -235,6 +255,91 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
         _hot.flush(trace)
     note_spent(state, start)
     return True
+
+
+def is_worth_linking(state: State) -> bool:
+    """Return whether a path with parts has come back often enough to be linked.
+
+    Nobody knows how often the path is still to come. See `comes_back`.
+    """
+    plans = state.plans or {}
+    if ENDS not in plans or state.passed < plans.get(LINKS, 1):
+        return False
+    often = _hot.count("flushes") - state.born <= OFTEN * state.passed
+    return bool(often or plans.get(SPENT, 0.0) >= LINKING * plans[ENDS][1][-1])
+
+
+def put_off(state: State, reason: Unlinkable, visits: int = 1) -> None:
+    """Note that a path has not been linked, and after how many visits at least to try again."""
+    assert state.plans is not None
+    later = state.passed + visits + state.passed // 4
+    state.plans[LINKS] = later if isinstance(reason, NotYet) else 4 * later
+
+
+def can_link(trace: Trace, state: State, root: int) -> bool:
+    """Return whether the parts of a path, and their backward steps, can be linked.
+
+    The backward pass is recorded as a step then, and what follows belongs to the same flush.
+    """
+    try:
+        check_backward(trace, _hot.wanted(trace), root, ROOT, LEAST)
+    except Unlinkable as reason:  # a decision, no failure: parts run the path
+        put_off(state, reason)
+        return False
+    assert state.plans is not None
+    state.plans.pop(executor.AWAITED, None)
+    return True
+
+
+def why_no_link(run: FlushRun) -> str:
+    """Return why the parts of a flush are not linked, or ""."""
+    job, plan = run.job, run.plan
+    if job.state is None:
+        return "it is off the trie"
+    if isinstance(plan, TieredPlan) and plan.compiled is not None:
+        return "its path has a plan"
+    start = start_of(job)
+    if start is None:
+        return "it has no parts"
+    if job.states[0].parent is ROOT or (_asked is not None and job.states is _asked[0]):
+        return "it is a part, or a backward pass has chosen parts"
+    if run.faults or not allowed(job):
+        return "machine code has failed, or the settings forbid links"
+    if getattr(plan, "linked", None) is None and not is_worth_linking(start):
+        return "its parts cannot be linked yet"
+    return ""
+
+
+def run_link(job: FlushJob, plan: Any) -> str:
+    """Compute a flush by the machine code of its parts in a single launch; or return why not."""
+    start = start_of(job)
+    assert start is not None and start.plans is not None
+    if not isinstance(plan, TieredPlan):
+        return "its path has no plan"
+    linked = plan.linked
+    is_due = linked is not None and linked.timed >= TIMED and linked.native_plan.left == 0
+    if linked is None or is_due:
+        plan.reference.restore(job, short=False)
+    if is_due:
+        plan.visits, plan.seconds = THIRD, linked.seconds
+        plan.spent = PLANNING * plan.n_ops
+        plan.advance()
+        if plan.compiled is not None:
+            return "its plan has got machine code"
+    if linked is None:
+        linked = LinkedPlan(plan.reference)
+    try:
+        if not linked.run(job, ROOT, LEAST):
+            return "a kernel has failed, or its frames are in use"
+    except Unlinkable as reason:  # what follows the backward pass runs by itself meanwhile
+        put_off(start, reason, THIRD)
+        return str(reason)
+    if linked.timed <= TIMED:
+        times = LINKED_HOSTS if linked.has_host_steps() else LINKED
+        visits = times * PLANNING * plan.n_ops / linked.seconds
+        linked.native_plan.left = 0 if linked.timed < TIMED else int(visits) + 1
+    plan.linked, plan.native_plan = linked, linked.native_plan
+    return ""
 
 
 def is_grouped(segment: Segment) -> bool:
