@@ -79,9 +79,9 @@ def meta_face(cls: type, data: Any) -> Any:
     return MetaPackage.load().face(cls, plain.value, plain._layout)
 
 
-def full_beside(x: Tensor, shape: Any, value: complex) -> Tensor:
-    """y[...] = value, of the type of `x`, on the same device."""
-    constant: Tensor = ops.full(shape, value, dtype=x.dtype)
+def full_beside(x: Tensor, shape: Any, value: complex, dtype: Any = None) -> Tensor:
+    """y[...] = value, of the type of `x` if no other is given, on the same device."""
+    constant: Tensor = ops.full(shape, value, dtype=dtype or x.dtype)
     if type(x) is not Tensor and x.is_meta:
         return MetaPackage.load().placed(constant)  # type: ignore[no-any-return]
     return constant

@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from wend._frontend.toolkit import Tensor, ops, tensor
+from wend._frontend.toolkit import (
+    Tensor,
+    current_trace,
+    float32,
+    float64,
+    full_beside,
+    int64,
+    ops,
+    tensor,
+)
 
 Weights = list[Any]  # weight_ih, weight_hh, bias_ih, bias_hh (or None), weight_hr (or None)
 State = tuple[Tensor, ...]
 Step = Callable[[Tensor, State, Weights], State]
+
+#: Rows of a step that has all sequences: no step has more.
+EVERY = 1 << 40
 
 _dropout = ops.dropout
 _gru_step = ops.gru_step
@@ -45,6 +58,81 @@ def _relu(gates: Tensor, state: State, weights: Weights) -> State:
 STEPS: dict[str, Step] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _tanh, "RNN_RELU": _relu}
 
 
+def _lstm_scan(
+    gates: Tensor, state: State, weight: Tensor, bias: Any, sizes: Tensor, back: bool
+) -> tuple[Tensor, State]:
+    output, _, _, *last = ops.lstm_scan(gates, weight, *state, sizes, back)
+    return output, tuple(last)
+
+
+def _gru_scan(
+    gates: Tensor, state: State, weight: Tensor, bias: Any, sizes: Tensor, back: bool
+) -> tuple[Tensor, State]:
+    if bias is None:
+        bias = full_beside(weight, (weight.shape[0],), 0.0)
+    output, _, last = ops.gru_scan(gates, weight, bias, state[0], sizes, back)
+    return output, (last,)
+
+
+def _rnn_scan(
+    relu: bool,
+    gates: Tensor,
+    state: State,
+    weight: Tensor,
+    bias: Any,
+    sizes: Tensor,
+    back: bool,
+) -> tuple[Tensor, State]:
+    output, last = ops.rnn_scan(gates, weight, state[0], sizes, relu, back)
+    return output, (last,)
+
+
+#: Of each mode, the op over all steps.
+SCANS: dict[str, Any] = {
+    "LSTM": _lstm_scan,
+    "GRU": _gru_scan,
+    "RNN_TANH": partial(_rnn_scan, False),
+    "RNN_RELU": partial(_rnn_scan, True),
+}
+
+
+def _scan(
+    mode: str, gates: Tensor, state: State, weights: Weights, sizes: Tensor, reverse: bool
+) -> tuple[Tensor, State]:
+    """(outputs, last state) of all steps. gates: (rows of all steps, ...); sizes: see `walk`"""
+    dtype, (_, weight, _, bias, _) = gates.dtype, weights
+    if dtype is float32 or dtype is float64:
+        return SCANS[mode](gates, state, weight, bias, sizes, reverse)
+    # Sums of halves go from step to step in a wider type.
+    gates, weight, *state_ = (ops.cast(x, float32) for x in (gates, weight, *state))
+    bias = None if bias is None else ops.cast(bias, float32)
+    output, last = SCANS[mode](gates, tuple(state_), weight, bias, sizes, reverse)
+    return ops.cast(output, dtype), tuple([ops.cast(part, dtype) for part in last])
+
+
+def _scans(data: Tensor, weights: Weights) -> bool:
+    """Whether an op computes all steps, and not an op a step.
+
+    Steps of projected states have no such op. In `wend.batched` the steps of all calls run side by
+    side, whatever the lengths. The loop of an explored function stays a loop.
+    """
+    trace = current_trace()
+    return (
+        weights[4] is None
+        and data.dtype.is_floating_point
+        and trace.fiber is None
+        and not hasattr(trace.symbolic, "explores")
+    )
+
+
+def _input_part(mode: str, data: Tensor, weights: Weights) -> Tensor:
+    """The input's part of the gates: with both biases, but for a GRU, whose sums want them apart."""
+    bias = weights[2]
+    if mode != "GRU" and bias is not None:
+        bias = ops.add(bias, weights[3])
+    return ops.linear(data, weights[0], bias)
+
+
 def walk(
     mode: str, data: Tensor, sizes: list[int], state: State, weights: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
@@ -55,6 +143,9 @@ def walk(
 
     The ops depend on the number of steps alone, so lengths of all kinds share a path.
     """
+    if _scans(data, weights):
+        gates = _input_part(mode, data, weights)
+        return _scan(mode, gates, state, weights, tensor(sizes), reverse)
     step = STEPS[mode]
     gates = ops.linear(data, weights[0], weights[2])
     order = tensor(_turned(sizes)) if reverse and len(sizes) > 1 else None
@@ -132,6 +223,12 @@ def walk_steps(
     The batch is a dim of its own: no size of a part has to be proven equal to another. Where the
     number of steps is a symbol, the loop stays a loop of the graph of the explored function.
     """
+    if _scans(sequence, weights):
+        gates = _input_part(mode, sequence, weights)
+        steps, batch, _ = gates.shape
+        sizes = full_beside(gates, (steps,), EVERY, int64)
+        output, last = _scan(mode, ops.flatten(gates, 0, 1), state, weights, sizes, reverse)
+        return ops.reshape(output, (steps, batch, output.shape[1])), last
     step = STEPS[mode]
     gates = ops.linear(sequence, weights[0], weights[2])
     steps = gates.shape[0]

@@ -1,0 +1,203 @@
+"""What the ops over the steps of sequences share, and the states before each step.
+
+Rows of all sequences lie step after step: step t has the next sizes[t] rows, of the sequences
+0 ... sizes[t] - 1.  A sequence keeps its state where a step lacks the sequence.  So the same ops
+serve batches, whose steps all have as many rows, and packed sequences of many lengths.
+
+    R rows    N sequences    T steps    H width of a state    J = gates * H
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wend._engine.base.dtypes import int64
+from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.kinds import Size, Tensor
+from wend._engine.core.op_facts import OpFacts
+from wend._engine.core.primitive import Primitive, Sample, ops
+from wend._engine.core.symbolic import hints
+from wend._engine.core.types import Spec
+from wend._engine.ops.numeric import FLOATING, Array, require, widen
+
+#: Dims of operands that all sequences share.
+_SHARED = ("JH", "J", "T")
+
+
+class StepsOp(Primitive, abstract=True):
+    """Base: type and batching rules of an op over the steps of sequences.
+
+    operands, results: the dims of each, by the letters of this module
+    terms: the numbers of operands that are added, and nothing else
+    back: whether the last step comes first
+
+    All operands may have a further dim in front, of groups that are computed one by one.  A step
+    has no more rows than there are sequences, and than are left.  Rows behind the last step are 0.
+    Raises ShapeError or DTypeError where operands do not fit.
+    """
+
+    facts = OpFacts(supports=FLOATING)
+    operands: ClassVar[str]
+    results: ClassVar[str]
+    terms: ClassVar[tuple[int, ...]] = ()
+    gates: int = 1
+    back: bool
+
+    def infer(self, *operands: Spec | None) -> tuple[Spec, ...]:
+        given = [(x, dims) for x, dims in zip(operands, self.dims, strict=True) if x is not None]
+        specs = [x for x, _ in given]
+        first = specs[0]
+        require(self.name, self.facts.supports, first.dtype)
+        front = "G" if first.rank == 3 else ""
+        extents: dict[str, Any] = {}
+        fits = True
+        for spec, dims in given:
+            wanted = int64 if dims == "T" else first.dtype
+            if spec.dtype is not wanted:
+                raise DTypeError(f"{self.name}: an operand is {spec.dtype}, and not {wanted}")
+            fits = fits and spec.rank == len(front + dims)
+            for letter, n in zip(front + dims, spec.shape, strict=False):
+                if letter not in extents:
+                    extents[letter] = n
+                elif fits:
+                    fits = bool(extents[letter] == n)
+        if fits and "J" in extents:
+            fits = bool(extents["J"] == self.gates * extents["H"])
+        if not fits:
+            shapes = ", ".join(str(hints(spec.shape)) for spec in specs)
+            raise ShapeError(
+                f"{self.name}: operands of shapes {shapes} do not fit; "
+                f"expected {', '.join(dims for _, dims in given)}, with J = {self.gates} H"
+            )
+        return tuple(
+            [
+                Spec(tuple(extents[letter] for letter in front + dims), first.dtype)
+                for dims in self.results.split()
+            ]
+        )
+
+    @property
+    def dims(self) -> list[str]:
+        """The dims of each operand."""
+        return self.operands.split()
+
+    def reference(self, *arrays: Array | None) -> tuple[Array, ...]:
+        wide = [None if a is None else widen(a) for a in arrays]
+        rank, extents = arrays[0].ndim, {}
+        for a, dims in zip(arrays, self.dims, strict=True):
+            if a is not None:
+                extents |= dict(zip(dims, a.shape[rank - 2 :], strict=True))
+        front = arrays[0].shape[: rank - 2]
+        outs = [
+            np.zeros((*front, *(extents[letter] for letter in dims)), wide[0].dtype)
+            for dims in self.results.split()
+        ]
+        with np.errstate(all="ignore"):
+            for place in np.ndindex(*front):
+                self.run(
+                    [out[place] for out in outs], *[None if a is None else a[place] for a in wide]
+                )
+        return tuple([out.astype(arrays[0].dtype, copy=False) for out in outs])
+
+    def run(self, outs: list[Array], *arrays: Array) -> None:
+        """Compute a group. outs: zeros to fill"""
+        raise NotImplementedError
+
+    def steps(self, sizes: Array, sequences: int, rows: int) -> Iterator[tuple[slice, slice]]:
+        """The rows of each step, and its sequences; in the order of the walk."""
+        found, first = [], 0
+        for size in sizes.tolist():
+            count = max(0, min(size, sequences, rows - first))
+            found.append((slice(first, first + count), slice(count)))
+            first += count
+        return reversed(found) if self.back else iter(found)
+
+    def again(self, *operands: Tensor) -> Any:
+        """The same op on new operands."""
+        return getattr(ops, self.name)(*operands, **self.attrs)
+
+    def batch(self, batched: Sequence[bool], size: Size, *operands: Any) -> Any:
+        letters = self.dims
+        at = len(operands[0].shape) - batched[0] - 2  # the dim of rows
+        shared = [dims in _SHARED for dims in letters]
+        if any(on and one for on, one in zip(batched, shared, strict=True)):
+            return self._side_by_side(
+                [_repeated(x, on, size, 0) for x, on in zip(operands, batched)]
+            )
+        # The examples of a sequence are sequences side by side.
+        counts: dict[str, Any] = {}
+        xs = []
+        for x, on, dims in zip(operands, batched, letters, strict=True):
+            if x is not None and dims == "T":
+                x = ops.mul(x, size)
+            elif x is not None and dims not in _SHARED:
+                x = ops.movedim(x, 0, at + 1) if on else _repeated(x, False, size, at + 1)
+                *front, n, _, width = x.shape
+                counts[dims[0]] = n
+                x = ops.reshape(x, (*front, n * size, width))
+            xs.append(x)
+        results = []
+        for y, dims in zip(self.again(*xs), self.results.split(), strict=True):
+            *front, _, width = y.shape
+            y = ops.reshape(y, (*front, counts[dims[0]], size, width))
+            results.append(ops.movedim(y, at + 1, 0))
+        return tuple(results)
+
+    def _side_by_side(self, xs: list[Any]) -> Any:
+        """The results for operands with a further dim in front."""
+        if len(xs[0].shape) == 3:
+            return self.again(*xs)
+        size, groups = xs[0].shape[:2]
+        flat = [None if x is None else ops.reshape(x, (size * groups, *x.shape[2:])) for x in xs]
+        results = self.again(*flat)
+        return tuple([ops.reshape(y, (size, groups, *y.shape[1:])) for y in results])
+
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
+        for width, sizes, spare, groups in (
+            (2, (3, 2, 2), 0, 0), (1, (1,), 0, 0), (19, (2, 2), 1, 0), (3, (2, 1), 0, 2),
+            (2, (9, 1), 0, 0), (2, (), 0, 0), (2, (0,), 2, 0),
+        ):  # fmt: skip
+            front = (groups,) if groups else ()
+            counts = {"N": max((3, *sizes)) if spare == 0 else 2, "R": sum(sizes) + spare}
+            counts |= {"H": width, "J": self.gates * width}
+            args: list[Any] = []
+            for dims in self.dims:
+                if dims == "T":
+                    args.append(np.broadcast_to(np.array(sizes, np.int64), (*front, len(sizes))))
+                else:
+                    shape = (*front, *(counts[letter] for letter in dims))
+                    args.append(rng.normal(size=shape) / (1 + (dims == "JH")))
+            for back in (False, True):
+                yield Sample(*args, back)
+
+
+def _repeated(x: Any, done: bool, size: Size, dim: int) -> Any:
+    """An operand with a dim of `size` at `dim`; done: whether it is there"""
+    if x is None or done:
+        return x
+    return ops.expand(ops.unsqueeze(x, dim), (*x.shape[:dim], size, *x.shape[dim:]))
+
+
+class StepsBefore(StepsOp):
+    """(before, last): the state of its sequence before each row, and each sequence's last state.
+
+    x: (R, H), the states behind the rows   start: (N, H)   sizes: (T,)   ->   (R, H), (N, H)
+    """
+
+    signature = "x, start, sizes, back: bool = False"
+    operands, results = "RH NH T", "RH NH"
+    n_outputs = 2
+    result = ("before", "last")
+
+    def run(self, outs: list[Array], *arrays: Array) -> None:
+        (before, state), (x, start, sizes) = outs, arrays
+        state[:] = start
+        for rows, some in self.steps(sizes, len(state), len(x)):
+            before[rows] = state[some]
+            state[some] = x[rows]
+
+    def vjp(self, g: Any, y: Any, x: Tensor, start: Tensor, sizes: Tensor) -> tuple[Any, ...]:
+        return (*ops.steps_before(g[0], g[1], sizes, not self.back), None)
