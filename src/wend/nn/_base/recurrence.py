@@ -113,20 +113,14 @@ def _scan(
 def _scans(data: Tensor, weights: Weights) -> bool:
     """Whether an op computes all steps, and not an op a step.
 
-    Steps of projected states have no such op. In `wend.batched` the steps of all calls run side by
-    side, whatever the lengths. The loop of an explored function stays a loop.
+    Steps of projected states have no such op, and the loop of an explored function stays a loop.
     """
-    trace = current_trace()
-    return (
-        weights[4] is None
-        and data.dtype.is_floating_point
-        and trace.fiber is None
-        and not hasattr(trace.symbolic, "explores")
-    )
+    explored = hasattr(current_trace().symbolic, "explores")
+    return weights[4] is None and data.dtype.is_floating_point and not explored
 
 
 def _input_part(mode: str, data: Tensor, weights: Weights) -> Tensor:
-    """The input's part of the gates: with both biases, but for a GRU, whose sums want them apart."""
+    """The input's part of the gates, with both biases. (A GRU needs its biases apart.)"""
     bias = weights[2]
     if mode != "GRU" and bias is not None:
         bias = ops.add(bias, weights[3])

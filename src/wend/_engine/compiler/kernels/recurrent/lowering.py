@@ -23,7 +23,6 @@ HALVES = "sums of halves are kept in a wider type"
 def lower_steps(low: Any, node: Node) -> bool:
     """Lower an op over steps. Returns False for types without kernels."""
     f: Function = low.function
-    prim: Any = node.prim
     if f.dtypes[node.outputs[0]] not in (float32, float64):
         return bool(low.refuse(HALVES))
     reads = []

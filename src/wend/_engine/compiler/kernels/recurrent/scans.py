@@ -12,11 +12,10 @@ hold the states from step to step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from wend._engine.base.dtypes import DType
+from wend._engine.base.dtypes import DType, int64
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
 from wend._engine.compiler.kernels.recurrent.tiles import Panel
@@ -233,37 +232,28 @@ class ProductKernel(StepsKernel):
         f, vector = self.f, self.target.vector_bytes
         with f.loop("0", self.width, str(self.columns)) as column:
             panel = f.at(self.panels, f.mul(f.div(column, str(self.columns)), self.panel_bytes))
-            for gate in range(self.gates_side):
-                for block in range(self.blocks):
-                    c = f.add(column, str(block * self.lanes))
-                    mask = lane_mask(f, self.lanes, f.sub(self.width, c))
-                    b = self.builder(mask)
-                    to = f.at(panel, (gate * self.blocks + block) * vector)
-                    plain = self.builder()
-                    if self.turned:
-                        source = f.at(weight, f.mul(c, self.size))
-                        with f.loop("0", self.depth) as k:
-                            x = b.load(f.at(source, f.mul(k, self.row)), self.dtype)
-                            plain.store(x, f.at(to, f.mul(k, str(self.panel.row_bytes))))
+            for k in range(self.panel.vectors):
+                gate, block = divmod(k, self.blocks)
+                c = f.add(column, str(block * self.lanes))
+                b = self.builder(lane_mask(f, self.lanes, f.sub(self.width, c)))
+                to = f.at(panel, k * vector)
+                line = c if self.turned else f.add(f.mul(self.width, str(gate)), c)
+                source = f.at(weight, f.mul(line, self.size if self.turned else self.row))
+                away = None if self.turned else self.away(self.row)
+                with f.loop("0", self.depth) as i:
+                    here = f.at(source, f.mul(i, self.row if self.turned else self.size))
+                    if away is None:
+                        x = b.load(here, self.dtype)
                     else:
-                        line = f.add(f.mul(self.width, str(gate)), c)
-                        source = f.at(weight, f.mul(line, self.row))
-                        first = f.let(
-                            f"insertelement <{self.lanes} x i64> poison, i64 {self.row}, i64 0"
-                        )
-                        spread = f.let(
-                            f"shufflevector <{self.lanes} x i64> {first}, <{self.lanes} x i64> poison, "
-                            f"<{self.lanes} x i32> zeroinitializer"
-                        )
-                        numbers = ", ".join(f"i64 {k}" for k in range(self.lanes))
-                        away = f.let(f"mul <{self.lanes} x i64> {spread}, <{numbers}>")
-                        with f.loop("0", self.depth) as k:
-                            here = f.at(source, f.mul(k, self.size))
-                            where = f.let(
-                                f"getelementptr i8, ptr {here}, <{self.lanes} x i64> {away}"
-                            )
-                            x = b.gather(where, self.dtype)
-                            plain.store(x, f.at(to, f.mul(k, str(self.panel.row_bytes))))
+                        there = f.let(f"getelementptr i8, ptr {here}, <{self.lanes} x i64> {away}")
+                        x = b.gather(there, self.dtype)
+                    self.builder().store(x, f.at(to, f.mul(i, str(self.panel.row_bytes))))
+
+    def away(self, step: str) -> str:
+        """The vector of 0, step, 2 step, ..."""
+        steps = self.builder().spread(step, int64)
+        numbers = ", ".join(f"i64 {k}" for k in range(self.lanes))
+        return self.f.let(f"mul <{self.lanes} x i64> {steps.name}, <{numbers}>")
 
     def multiply(
         self, rows: str, row: str, count: str, use: Callable[[str, str, str], None]
@@ -284,10 +274,7 @@ class ProductKernel(StepsKernel):
                     fits = f.is_("sge", left, str(n))
                     taken = fits if below is None else f.both(fits, f.is_("slt", left, str(below)))
                     with f.when(taken):
-                        f.line(
-                            f"call void @{self.panel.name(n)}(ptr {a}, i64 {row}, ptr {panel}, "
-                            f"i64 {self.depth}, ptr {self.sums})"
-                        )
+                        self.panel.multiply(f, n, a, row, panel, self.depth, self.sums)
                     below = n
                 for n in reversed(self.panel.heights):
                     height = f.select(f.is_("sge", left, str(n)), str(n), height)
@@ -296,27 +283,45 @@ class ProductKernel(StepsKernel):
                     use(sums, f.add(loop.index, k), column)
                 loop.step = height
 
-    @contextmanager
-    def vectors_at(
-        self, first: str, row: str, column: str, places: list[Any], outs: list[str]
-    ) -> Iterator[Element]:
-        """The vector of a row of a step at a column, if the column is one."""
+    def at(
+        self, first: str, row: str, column: str, places: list[Any], outs: list[str],
+        use: Callable[[Element], None],
+    ) -> None:  # fmt: skip
+        """Write the code for the vector of a row of a step at a column, if the column is one."""
         f = self.f
-        with f.when(f.is_("slt", column, self.width)):
-            mask = lane_mask(f, self.lanes, f.sub(self.width, column))
-            element = Element(self.builder(mask), self.dtype, self.row)
-            at = f.mul(column, self.size)
-            there = f.add(first, row)
-            offsets = {
-                "RH": f.add(f.mul(there, self.row), at), "RJ": f.add(f.mul(there, self.wide_row), at),
-                "NH": f.add(f.mul(row, self.row), at), "J": at,
-            }  # fmt: skip
-            element.operands = [
-                None if p is None or d not in offsets else f.at(p, offsets[d])
-                for p, d in zip(places, self.operands, strict=True)
-            ]
-            element.results = [f.at(p, offsets[d]) for p, d in zip(outs, self.results, strict=True)]
-            yield element
+        left = f.sub(self.width, column)
+        if self.target.masks:
+            cases = [(f.is_("sgt", left, "0"), True)]
+        else:  # a masked store takes long
+            whole = f.is_("sge", left, str(self.lanes))
+            part = f.both(f.is_("sgt", left, "0"), f.is_("slt", left, str(self.lanes)))
+            cases = [(whole, False), (part, True)]
+        for condition, masked in cases:
+            with f.when(condition):
+                mask = lane_mask(f, self.lanes, left) if masked else None
+                use(self.element(mask, first, row, column, places, outs))
+
+    def element(
+        self, mask: str | None, first: str, row: str, column: str, places: list[Any],
+        outs: list[str],
+    ) -> Element:  # fmt: skip
+        """The vector of a row of a step at a column."""
+        f = self.f
+        element = Element(self.builder(mask), self.dtype, self.row)
+        at = f.mul(column, self.size)
+        there = f.add(first, row)
+        offsets = {
+            "RH": f.add(f.mul(there, self.row), at),
+            "RJ": f.add(f.mul(there, self.wide_row), at),
+            "NH": f.add(f.mul(row, self.row), at),
+            "J": at,
+        }
+        element.operands = [
+            None if p is None or d not in offsets else f.at(p, offsets[d])
+            for p, d in zip(places, self.operands, strict=True)
+        ]
+        element.results = [f.at(p, offsets[d]) for p, d in zip(outs, self.results, strict=True)]
+        return element
 
 
 class ForwardKernel(ProductKernel):
@@ -332,13 +337,12 @@ class ForwardKernel(ProductKernel):
         def use(sums: str, row: str, column: str) -> None:
             for block in range(self.blocks):
                 c = f.add(column, str(block * self.lanes)) if block else column
-                with self.vectors_at(first, row, c, places, outs) as e:
-                    plain = self.builder()
-                    totals = [
-                        plain.load(f.at(sums, (gate * self.blocks + block) * vector), self.dtype)
-                        for gate in range(self.gates)
-                    ]
-                    self.cell(e, totals)
+                plain = self.builder()
+                totals = [
+                    plain.load(f.at(sums, (gate * self.blocks + block) * vector), self.dtype)
+                    for gate in range(self.gates)
+                ]
+                self.at(first, row, c, places, outs, lambda e, sums=totals: self.cell(e, sums))
 
         self.multiply(state, self.row, count, use)
         self.copy(f.at(outs[self.states], f.mul(first, self.row)), state, f.mul(count, self.row))
@@ -435,16 +439,17 @@ class BackKernel(ProductKernel):
     def step(self, first: str, count: str, places: list[Any], outs: list[str]) -> None:
         f, vector = self.f, self.target.vector_bytes
         with f.loop("0", count) as row, f.loop("0", self.width, str(self.lanes)) as column:
-            with self.vectors_at(first, row, column, places, outs) as e:
-                self.cell(e)
+            self.at(first, row, column, places, outs, self.cell)
         adds = self.decay >= 0 and not self.zero[self.decay]
+
+        def keep(e: Element, total: SsaValue) -> None:
+            e.put(self.state, e.b.add(total, e.state(self.state)) if adds else total)
 
         def use(sums: str, row: str, column: str) -> None:
             for block in range(self.blocks):
                 c = f.add(column, str(block * self.lanes)) if block else column
-                with self.vectors_at(first, row, c, places, outs) as e:
-                    total = self.builder().load(f.at(sums, block * vector), self.dtype)
-                    e.put(self.state, e.b.add(total, e.state(self.state)) if adds else total)
+                total = self.builder().load(f.at(sums, block * vector), self.dtype)
+                self.at(first, row, c, places, outs, lambda e, total=total: keep(e, total))
 
         rows = f.at(outs[0], f.mul(first, self.wide_row))
         self.multiply(rows, self.wide_row, count, use)

@@ -3,7 +3,8 @@
     void tile_RxV(ptr a, i64 row, ptr panel, i64 depth, ptr sums)
 
 sums[r, v] = sum over k of a[r, k] * panel[k, v], where each v is a vector. Rows of `a` are `row`
-bytes apart. The sums stay in registers, so the panels are as narrow as the registers allow.
+bytes apart. The sums stay in registers: where these are few, tiles compute some of a panel's
+vectors each.
 """
 
 from __future__ import annotations
@@ -31,36 +32,46 @@ class Panel:
         self.target, self.dtype, self.vectors = target, dtype, vectors
         self.lanes = target.vector_bytes // dtype.itemsize
         self.row_bytes = vectors * target.vector_bytes
-        most = max(1, min(_MOST_ROWS, (target.registers - vectors - 1) // vectors))
+        few = target.registers == 16 and vectors == 4
+        self.width = 2 if few else vectors  # of a tile
+        most = (target.registers - self.width - 1) // self.width
+        most = max(1, min(_MOST_ROWS, most))
         self.heights = [most, *(n for n in (4, 2, 1) if n < most)]
 
-    def name(self, rows: int) -> str:
-        """The name of the function for so many rows."""
-        return f"tile_{rows}x{self.vectors}"
+    def _name(self, rows: int) -> str:
+        return f"tile_{rows}x{self.width}"
+
+    def multiply(
+        self, f: Routine, rows: int, a: str, row: str, panel: str, depth: str, to: str
+    ) -> None:
+        """Write the calls for so many rows by a panel."""
+        for first in range(0, self.vectors, self.width):
+            away = first * self.target.vector_bytes
+            f.line(
+                f"call void @{self._name(rows)}(ptr {a}, i64 {row}, ptr {f.at(panel, away)}, "
+                f"i64 {depth}, ptr {f.at(to, away)})"
+            )
 
     def functions(self) -> str:
         """The text of the functions for all numbers of rows."""
         return "\n".join(self._tile(rows) for rows in self.heights)
 
     def _tile(self, rows: int) -> str:
+        pointers = ("a", "panel", "sums")
         parameters = [
-            ("ptr", "a"),
-            ("i64", "row"),
-            ("ptr", "panel"),
-            ("i64", "depth"),
-            ("ptr", "sums"),
+            ("ptr" if name in pointers else "i64", name)
+            for name in ("a", "row", "panel", "depth", "sums")
         ]
-        f = Routine(self.name(rows), parameters, internal=True)
+        f = Routine(self._name(rows), parameters, internal=True)
         b = VectorBuilder(f, Module(), self.lanes, self.target)
-        kind, size, v = b.type_of(self.dtype), self.dtype.itemsize, self.vectors
+        kind, size, v = b.type_of(self.dtype), self.dtype.itemsize, self.width
         away = [f.mul("%row", str(r)) for r in range(rows)]
         sets = max(1, _CHAINS // (rows * v))
         whole = f.mul(f.div("%depth", str(sets)), str(sets))
         sums = ["zeroinitializer"] * (rows * v * sets)
         a, panel = "%a", "%panel"
-        for start, stop, count in ((("0"), whole, sets), (whole, "%depth", 1)):
-            if count == 1 and start != "0" and sets == 1:
-                break
+        parts = [("0", whole, sets), (whole, "%depth", 1)] if sets > 1 else [("0", "%depth", 1)]
+        for start, stop, count in parts:
             with f.turns(start, stop, str(count)) as loop:
                 a_now, panel_now = loop.carry("ptr", a), loop.carry("ptr", panel)
                 now = [loop.carry(kind, x) for x in sums]
@@ -87,7 +98,8 @@ class Panel:
             total = SsaValue(sums[k], self.dtype)
             for s in range(1, sets):
                 total = b.add(total, SsaValue(sums[s * rows * v + k], self.dtype))
-            b.store(total, f.at("%sums", k * self.target.vector_bytes))
+            place = k // v * self.row_bytes + k % v * self.target.vector_bytes
+            b.store(total, f.at("%sums", place))
         return f.text()
 
 

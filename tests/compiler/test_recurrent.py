@@ -1,0 +1,77 @@
+"""Recurrences over the steps of sequences as machine code, against their references."""
+
+import harness
+import numpy as np
+import pytest
+from tries import own_trie
+
+from wend._engine.base import config
+from wend._engine.core.primitive import REGISTRY
+from wend._engine.ops.recurrent.steps import StepsOp
+
+OPS = [op for op in harness.PRIMITIVES if issubclass(op, StepsOp)]
+RNG = np.random.default_rng(3)
+
+
+def operands(op, gates, width, sequences, sizes, spare, dtype):
+    counts = {"N": sequences, "R": sum(min(n, sequences) for n in sizes) + spare}
+    counts |= {"H": width, "J": gates * width}
+    for dims in op.operands.split():
+        if dims == "T":
+            yield np.array(sizes, np.int64)
+        else:
+            # Small numbers: states that grew from step to step would cancel in sums.
+            array = RNG.normal(size=[counts[letter] for letter in dims]) * 0.4
+            yield (array / np.sqrt(width) if dims == "JH" else array).astype(dtype)
+
+
+def outcome(op, arrays, attributes, compiled):
+    with own_trie(), config.override(compile=compiled, wait=compiled):
+        tensors = [None if a is None else harness.tensor(a) for a in arrays]
+        return [harness.value(y) for y in op.function(*tensors, **attributes)]
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    ("width", "sequences", "sizes", "spare", "dtype"),
+    [
+        (33, 19, [19, 18, 17, 5, 1, 1], 0, "float32"),  # every number of rows of a tile
+        (64, 16, [1 << 40] * 4, 0, "float32"),  # as many rows as there are sequences
+        (7, 3, [2, 3, 1], 2, "float64"),  # a sequence that begins later; rows that are left
+        (16, 1, [1] * 9, 0, "float64"),
+        (5, 4, [], 3, "float32"),
+        (1, 2, [2, 0, -1, 1], 0, "float32"),
+    ],
+)
+def test_machine_code_equals_the_reference(op, back, width, sequences, sizes, spare, dtype):
+    for gates in (op.gates,) if "gates" not in op.signature else (1, 3):
+        arrays = list(operands(op, gates, width, sequences, np.clip(sizes, 0, None), spare, dtype))
+        arrays[-1] = np.array(sizes, np.int64)
+        attributes = {"back": back} | ({"gates": gates} if "gates" in op.signature else {})
+        left_out = [None] if "tensor?" in op.signature else []
+        for z in [0, *left_out]:
+            given = [z if z is None and k == 4 else a for k, a in enumerate(arrays)]
+            want = outcome(op, given, attributes, False)
+            got = outcome(op, given, attributes, True)
+            loose = (
+                {"rtol": 1e-9, "atol": 1e-9} if dtype == "float64" else {"rtol": 2e-5, "atol": 2e-5}
+            )
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, b, **loose)
+
+
+def test_terms_that_are_zero_are_left_out():
+    back = REGISTRY["state_steps_back"]
+    x, y, weight, k, _, start, sizes = operands(back, 3, 8, 2, [2, 2], 0, "float32")
+    zeros = np.zeros_like(y)
+    want = outcome(back, [x, zeros, weight, k, None, start, sizes], {"gates": 3}, False)
+    from wend._engine.core.primitive import ops
+
+    with own_trie(), config.override(compile=True, wait=True):
+        tensors = [harness.tensor(a) for a in (x, weight, k, start, sizes)]
+        none = ops.full(y.shape, 0.0, dtype=tensors[0].dtype)
+        results = ops.state_steps_back(tensors[0], none, *tensors[1:3], None, *tensors[3:], 3)
+        got = [harness.value(y) for y in results]
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
