@@ -3,8 +3,8 @@
 import harness
 import numpy as np
 import pytest
-from tries import own_trie
 
+from tries import own_trie
 from wend._engine.base import config
 from wend._engine.core.primitive import REGISTRY
 from wend._engine.ops.recurrent.steps import StepsOp
@@ -14,20 +14,23 @@ RNG = np.random.default_rng(3)
 
 
 def operands(op, gates, width, sequences, sizes, spare, dtype):
-    counts = {"N": sequences, "R": sum(min(n, sequences) for n in sizes) + spare}
+    counts = {"N": sequences, "R": sum(min(max(n, 0), sequences) for n in sizes) + spare}
     counts |= {"H": width, "J": gates * width}
+
+    def drawn(dims):  # small numbers: states that grew from step to step would cancel in sums
+        array = RNG.normal(size=[counts[letter] for letter in dims]) * 0.4
+        return (array / np.sqrt(width) if dims == "JH" else array).astype(dtype)
+
     for dims in op.operands.split():
         if dims == "T":
             yield np.array(sizes, np.int64)
         else:
-            # Small numbers: states that grew from step to step would cancel in sums.
-            array = RNG.normal(size=[counts[letter] for letter in dims]) * 0.4
-            yield (array / np.sqrt(width) if dims == "JH" else array).astype(dtype)
+            yield [drawn(dims[:-1]) for _ in range(gates)] if dims[-1] == "*" else drawn(dims)
 
 
 def outcome(op, arrays, attributes, compiled):
     with own_trie(), config.override(compile=compiled, wait=compiled):
-        tensors = [None if a is None else harness.tensor(a) for a in arrays]
+        tensors = harness.map_arrays(harness.Sample(*arrays), harness.tensor).args
         return [harness.value(y) for y in op.function(*tensors, **attributes)]
 
 
@@ -45,13 +48,12 @@ def outcome(op, arrays, attributes, compiled):
     ],
 )
 def test_machine_code_equals_the_reference(op, back, width, sequences, sizes, spare, dtype):
-    for gates in (op.gates,) if "gates" not in op.signature else (1, 3):
-        arrays = list(operands(op, gates, width, sequences, np.clip(sizes, 0, None), spare, dtype))
-        arrays[-1] = np.array(sizes, np.int64)
-        attributes = {"back": back} | ({"gates": gates} if "gates" in op.signature else {})
-        left_out = [None] if "tensor?" in op.signature else []
-        for z in [0, *left_out]:
-            given = [z if z is None and k == 4 else a for k, a in enumerate(arrays)]
+    of_a_list = "tensors" in op.signature and "tensor?" in op.signature
+    for gates in (1, 3) if of_a_list else (op.gates,):
+        arrays = list(operands(op, gates, width, sequences, sizes, spare, dtype))
+        attributes = {"back": back}
+        for z in (False, True) if of_a_list else (True,):
+            given = [None if k == 4 and not z else a for k, a in enumerate(arrays)]
             want = outcome(op, given, attributes, False)
             got = outcome(op, given, attributes, True)
             loose = (
@@ -65,13 +67,15 @@ def test_terms_that_are_zero_are_left_out():
     back = REGISTRY["state_steps_back"]
     x, y, weight, k, _, start, sizes = operands(back, 3, 8, 2, [2, 2], 0, "float32")
     zeros = np.zeros_like(y)
-    want = outcome(back, [x, zeros, weight, k, None, start, sizes], {"gates": 3}, False)
+    want = outcome(back, [x, zeros, weight, k, None, start, sizes], {}, False)
     from wend._engine.core.primitive import ops
 
     with own_trie(), config.override(compile=True, wait=True):
-        tensors = [harness.tensor(a) for a in (x, weight, k, start, sizes)]
+        tensors = harness.map_arrays(
+            harness.Sample(x, weight, k, start, sizes), harness.tensor
+        ).args
         none = ops.full(y.shape, 0.0, dtype=tensors[0].dtype)
-        results = ops.state_steps_back(tensors[0], none, *tensors[1:3], None, *tensors[3:], 3)
+        results = ops.state_steps_back(tensors[0], none, *tensors[1:3], None, *tensors[3:])
         got = [harness.value(y) for y in results]
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)

@@ -110,6 +110,32 @@ def test_packing_equals_torchs():
         np.testing.assert_array_equal(part, again.numpy())
 
 
+def test_packing_sequences_of_any_order_equals_torchs():
+    parts = [x(n, 2) for n in (2, 4, 1, 2)]
+    packs = []
+    for t in (torch, wend):
+        leaves = [t.tensor(p, requires_grad=True) for p in parts]
+        packed = t.nn.utils.rnn.pack_sequence(leaves, enforce_sorted=False)
+        (packed.data * t.arange(9.0)[:, None]).sum().backward()
+        packs.append((packed, leaves))
+    (theirs, their_leaves), (ours, our_leaves) = packs
+    same(ours.data, theirs.data, "data")
+    for mine, their in zip(ours[1:], theirs[1:], strict=True):
+        assert mine.tolist() == their.tolist()
+    for mine, their in zip(our_leaves, their_leaves, strict=True):
+        same(mine.grad, their.grad, "gradient")
+
+
+def test_packing_refuses_as_torch_does():
+    pack = wend.nn.utils.rnn.pack_sequence
+    with pytest.raises(RuntimeError, match="received an empty list of sequences"):
+        pack([])
+    with pytest.raises(RuntimeError, match="has to be greater than 0"):
+        pack([wend.ones(2, 1), wend.ones(0, 1)])
+    with pytest.raises(RuntimeError, match="sorted in decreasing order"):
+        pack([wend.ones(1, 1), wend.ones(2, 1)])
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padding_sequences_equals_torchs(side):
     parts = [x(n, 2) for n in (2, 4, 1)]

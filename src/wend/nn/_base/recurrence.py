@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from wend._engine.core._hot import current_trace
 from wend._frontend.toolkit import (
     Tensor,
-    current_trace,
     float32,
     float64,
     full_beside,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from wend._frontend.toolkit import Tensor, full_beside, int64, ops, tensor
@@ -21,6 +21,11 @@ __all__ = [
 ]
 
 
+_TOO_SHORT = (
+    "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+)
+
+
 def pack_padded_sequence(
     input: Tensor,
     lengths: Tensor | Sequence[int],
@@ -32,27 +37,49 @@ def pack_padded_sequence(
     enforce_sorted: the lengths fall already. Raises RuntimeError if they do not.
     """
     sizes = lengths.tolist() if isinstance(lengths, Tensor) else [int(n) for n in lengths]
-    sorted_indices = None
+    order = _order(sizes, enforce_sorted)
+    _check_lengths(sizes, input.transpose(0, 1) if batch_first else input)
+    step, apart = (1, input.shape[1]) if batch_first else (input.shape[1], 1)
+    starts = [n * apart for n in range(len(sizes))]
+    return _packed(input.flatten(0, 1), sizes, starts, step, order)
+
+
+def _order(sizes: list[int], enforce_sorted: bool) -> list[int] | None:
+    """The order of the sequences, the longest first; None if this is theirs.
+
+    Raises RuntimeError for another order, if it is enforced.
+    """
     if not enforce_sorted:
-        order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
-        sizes = [sizes[i] for i in order]
-        sorted_indices = tensor(order, dtype=int64)
-        input = input.index_select(0 if batch_first else 1, sorted_indices)
-    elif any(a < b for a, b in pairwise(sizes)):
+        return sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    if any(a < b for a, b in pairwise(sizes)):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
             "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to "
             "sidestep this requirement if you do not need ONNX exportability."
         )
-    sequence = input.transpose(0, 1) if batch_first else input
-    _check_lengths(sizes, sequence)
-    batch_sizes = [sum(1 for n in sizes if n > t) for t in range(sizes[0])]
-    if batch_sizes[0] == batch_sizes[-1]:
-        data = sequence[: sizes[0]].flatten(0, 1)
-    else:
-        steps = [sequence[t, :count] for t, count in enumerate(batch_sizes)]
-        data = ops.cat(steps, 0)
+    return None
+
+
+def _packed(
+    rows: Tensor, sizes: list[int], starts: list[int], step: int, order: list[int] | None
+) -> PackedSequence:
+    """Pack sequences of these lengths: step t of sequence n is the row starts[n] + t * step."""
+    if order is not None:
+        sizes, starts = [sizes[i] for i in order], [starts[i] for i in order]
+    batch_sizes = _batch_sizes(sizes)
+    # A single gather, whatever the lengths.
+    places = [t * step + n for t, count in enumerate(batch_sizes) for n in starts[:count]]
+    data = rows.index_select(0, tensor(places, dtype=int64))
+    sorted_indices = None if order is None else tensor(order, dtype=int64)
     return PackedSequence(data, tensor(batch_sizes, dtype=int64), sorted_indices, None)
+
+
+def _batch_sizes(sizes: list[int]) -> list[int]:
+    """How many sequences reach each step. sizes: the lengths, the longest first"""
+    counts: list[int] = []
+    for reached in range(len(sizes), 0, -1):
+        counts += [reached] * (sizes[reached - 1] - len(counts))
+    return counts
 
 
 def _check_lengths(sizes: list[int], sequence: Tensor) -> None:
@@ -61,15 +88,12 @@ def _check_lengths(sizes: list[int], sequence: Tensor) -> None:
             f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} "
             f"(batch_size={sequence.shape[1]})"
         )
-    if not sizes or sizes[-1] <= 0:
-        raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' "
-            "that is <= 0"
-        )
-    if sizes[0] > sequence.shape[0]:
+    if min(sizes, default=0) <= 0:
+        raise RuntimeError(_TOO_SHORT)
+    if max(sizes) > sequence.shape[0]:
         raise RuntimeError(
             f"Expected the longest of `lengths` to be at most the {sequence.shape[0]} steps of the "
-            f"input, but got {sizes[0]}"
+            f"input, but got {max(sizes)}"
         )
 
 
@@ -154,8 +178,15 @@ def unpad_sequence(
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Pack sequences (T_n, ...)."""
-    lengths = tensor([sequence.shape[0] for sequence in sequences], dtype=int64)
-    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+    parts = list(sequences)
+    if not parts:
+        raise RuntimeError("received an empty list of sequences")
+    sizes = [part.shape[0] for part in parts]
+    order = _order(sizes, enforce_sorted)
+    if min(sizes) == 0:
+        raise RuntimeError(_TOO_SHORT)
+    starts = [0, *accumulate(sizes)][:-1]
+    return _packed(ops.cat(parts, 0), sizes, starts, 1, order)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:

@@ -64,7 +64,7 @@ class RnnScan(StepsOp):
             slope = _tanh_slope(states)
         none = ops.full(x.shape, 0.0, dtype=x.dtype)
         v, _, first = ops.state_steps_back(
-            g[0], none, weight, slope, None, g[1], sizes, 1, not self.back
+            g[0], none, weight, [slope], None, g[1], sizes, not self.back
         )
         before, _ = ops.steps_before(states, start, sizes, self.back)
         return v, rows_product(v, before), first, None
@@ -112,8 +112,8 @@ class GruScan(StepsOp):
         k_n = ops.mul(ops.sub(1, z), _tanh_slope(n))
         k_z = ops.mul(ops.sub(before, n), _slope(z))
         k_r = ops.mul(ops.mul(k_n, s_n), _slope(r))
-        k = joined([k_r, k_z, ops.mul(k_n, r)])
-        v, d, first = ops.state_steps_back(g[0], g[1], weight, k, z, g[2], sizes, 3, not self.back)
+        k = [k_r, k_z, ops.mul(k_n, r)]
+        v, d, first = ops.state_steps_back(g[0], g[1], weight, k, z, g[2], sizes, not self.back)
         to_x = joined([ops.mul(d, k_r), ops.mul(d, k_z), ops.mul(d, k_n)])
         return to_x, rows_product(v, before), ops.sum(v, len(v.shape) - 2), first, None
 
@@ -152,10 +152,10 @@ class LstmScan(StepsOp):
         i, f, new, o = ops.sigmoid(i), ops.sigmoid(f), ops.tanh(new), ops.sigmoid(o)
         shown = ops.tanh(memories)
         older, _ = ops.steps_before(memories, c, sizes, self.back)
-        k = joined([
+        k = [
             ops.mul(new, _slope(i)), ops.mul(older, _slope(f)),
             ops.mul(i, _tanh_slope(new)), ops.mul(shown, _slope(o)),
-        ])  # fmt: skip
+        ]  # fmt: skip
         v, _, _, *firsts = ops.memory_steps_back(
             g[0], g[1], g[2], weight, k, ops.mul(o, _tanh_slope(shown)), f, g[3], g[4], sizes,
             not self.back,

@@ -9,7 +9,8 @@ serve batches, whose steps all have as many rows, and packed sequences of many l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,10 +47,24 @@ class StepsOp(Primitive, abstract=True):
     gates: int = 1
     back: bool
 
-    def infer(self, *operands: Spec | None) -> tuple[Spec, ...]:
-        given = [(x, dims) for x, dims in zip(operands, self.dims, strict=True) if x is not None]
-        specs = [x for x, _ in given]
-        first = specs[0]
+    @property
+    def dims(self) -> list[str]:
+        """The dims of each operand; of each tensor in a list, with a star behind."""
+        return self.operands.split()
+
+    def listed(self, operands: Sequence[Any]) -> list[tuple[Any, str]]:
+        """The operands that are given, and the dims of each; those of lists one by one."""
+        found = []
+        for x, dims in zip(operands, self.dims, strict=True):
+            if dims[-1] == "*":
+                found += [(each, dims[:-1]) for each in x]
+            elif x is not None:
+                found.append((x, dims))
+        return found
+
+    def infer(self, *operands: Any) -> tuple[Spec, ...]:
+        given = self.listed(operands)
+        first = given[0][0]
         require(self.name, self.facts.supports, first.dtype)
         front = "G" if first.rank == 3 else ""
         extents: dict[str, Any] = {}
@@ -64,13 +79,14 @@ class StepsOp(Primitive, abstract=True):
                     extents[letter] = n
                 elif fits:
                     fits = bool(extents[letter] == n)
+        gates = self.count(operands)
         if fits and "J" in extents:
-            fits = bool(extents["J"] == self.gates * extents["H"])
+            fits = bool(extents["J"] == gates * extents["H"])
         if not fits:
-            shapes = ", ".join(str(hints(spec.shape)) for spec in specs)
+            shapes = ", ".join(str(hints(spec.shape)) for spec, _ in given)
             raise ShapeError(
                 f"{self.name}: operands of shapes {shapes} do not fit; "
-                f"expected {', '.join(dims for _, dims in given)}, with J = {self.gates} H"
+                f"expected {', '.join(dims for _, dims in given)}, with J = {gates} H"
             )
         return tuple(
             [
@@ -79,28 +95,33 @@ class StepsOp(Primitive, abstract=True):
             ]
         )
 
-    @property
-    def dims(self) -> list[str]:
-        """The dims of each operand."""
-        return self.operands.split()
+    def count(self, operands: Sequence[Any]) -> int:
+        """The number of gates of a call."""
+        lists = [x for x, dims in zip(operands, self.dims, strict=True) if dims[-1] == "*"]
+        return len(lists[0]) if lists else self.gates
 
-    def reference(self, *arrays: Array | None) -> tuple[Array, ...]:
-        wide = [None if a is None else widen(a) for a in arrays]
-        rank, extents = arrays[0].ndim, {}
-        for a, dims in zip(arrays, self.dims, strict=True):
-            if a is not None:
-                extents |= dict(zip(dims, a.shape[rank - 2 :], strict=True))
-        front = arrays[0].shape[: rank - 2]
+    def reference(self, *operands: Any) -> tuple[Array, ...]:
+        given = self.listed(operands)
+        first = given[0][0]
+        rank = first.ndim
+        extents: dict[str, int] = {}
+        for a, dims in given:
+            extents |= dict(zip(dims, a.shape[rank - 2 :], strict=True))
+        front, wide = first.shape[: rank - 2], widen(first).dtype
         outs = [
-            np.zeros((*front, *(extents[letter] for letter in dims)), wide[0].dtype)
+            np.zeros((*front, *(extents[letter] for letter in dims)), wide)
             for dims in self.results.split()
         ]
+
+        def group(x: Any) -> Any:
+            if isinstance(x, list):
+                return [group(each) for each in x]
+            return None if x is None else widen(x[place])
+
         with np.errstate(all="ignore"):
             for place in np.ndindex(*front):
-                self.run(
-                    [out[place] for out in outs], *[None if a is None else a[place] for a in wide]
-                )
-        return tuple([out.astype(arrays[0].dtype, copy=False) for out in outs])
+                self.run([out[place] for out in outs], *map(group, operands))
+        return tuple([out.astype(first.dtype, copy=False) for out in outs])
 
     def run(self, outs: list[Array], *arrays: Array) -> None:
         """Compute a group. outs: zeros to fill"""
@@ -119,25 +140,29 @@ class StepsOp(Primitive, abstract=True):
         """The same op on new operands."""
         return getattr(ops, self.name)(*operands, **self.attrs)
 
-    def batch(self, batched: Sequence[bool], size: Size, *operands: Any) -> Any:
-        letters = self.dims
+    def batch(self, batched: Sequence[Any], size: Size, *operands: Any) -> Any:
         at = len(operands[0].shape) - batched[0] - 2  # the dim of rows
-        shared = [dims in _SHARED for dims in letters]
-        if any(on and one for on, one in zip(batched, shared, strict=True)):
-            return self._side_by_side(
-                [_repeated(x, on, size, 0) for x, on in zip(operands, batched)]
-            )
+        if any(on and dims in _SHARED for on, dims in zip(batched, self.dims, strict=True)):
+            xs = [
+                _each(partial(_repeated, size=size, dim=0), x, on)
+                for x, on in zip(operands, batched, strict=True)
+            ]
+            return self._side_by_side(xs)
         # The examples of a sequence are sequences side by side.
         counts: dict[str, Any] = {}
+
+        def beside(x: Tensor, on: bool, *, dims: str) -> Tensor:
+            x = ops.movedim(x, 0, at + 1) if on else _repeated(x, False, size, at + 1)
+            *front, n, _, width = x.shape
+            counts[dims[0]] = n
+            return ops.reshape(x, (*front, n * size, width))
+
         xs = []
-        for x, on, dims in zip(operands, batched, letters, strict=True):
-            if x is not None and dims == "T":
+        for x, on, dims in zip(operands, batched, self.dims, strict=True):
+            if dims == "T":
                 x = ops.mul(x, size)
-            elif x is not None and dims not in _SHARED:
-                x = ops.movedim(x, 0, at + 1) if on else _repeated(x, False, size, at + 1)
-                *front, n, _, width = x.shape
-                counts[dims[0]] = n
-                x = ops.reshape(x, (*front, n * size, width))
+            elif dims not in _SHARED:
+                x = _each(partial(beside, dims=dims), x, on)
             xs.append(x)
         results = []
         for y, dims in zip(self.again(*xs), self.results.split(), strict=True):
@@ -151,8 +176,11 @@ class StepsOp(Primitive, abstract=True):
         if len(xs[0].shape) == 3:
             return self.again(*xs)
         size, groups = xs[0].shape[:2]
-        flat = [None if x is None else ops.reshape(x, (size * groups, *x.shape[2:])) for x in xs]
-        results = self.again(*flat)
+
+        def flat(x: Tensor, _: bool) -> Tensor:
+            return ops.reshape(x, (size * groups, *x.shape[2:]))
+
+        results = self.again(*[_each(flat, x, True) for x in xs])
         return tuple([ops.reshape(y, (size, groups, *y.shape[1:])) for y in results])
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -163,22 +191,34 @@ class StepsOp(Primitive, abstract=True):
             front = (groups,) if groups else ()
             counts = {"N": max((3, *sizes)) if spare == 0 else 2, "R": sum(sizes) + spare}
             counts |= {"H": width, "J": self.gates * width}
+
+            def drawn(dims: str, front: Any = front, counts: Any = counts) -> Array:
+                shape = (*front, *(counts[letter] for letter in dims))
+                return rng.normal(size=shape) / (1 + (dims == "JH"))
+
             args: list[Any] = []
             for dims in self.dims:
                 if dims == "T":
                     args.append(np.broadcast_to(np.array(sizes, np.int64), (*front, len(sizes))))
+                elif dims[-1] == "*":
+                    args.append([drawn(dims[:-1]) for _ in range(self.gates)])
                 else:
-                    shape = (*front, *(counts[letter] for letter in dims))
-                    args.append(rng.normal(size=shape) / (1 + (dims == "JH")))
+                    args.append(drawn(dims))
             for back in (False, True):
                 yield Sample(*args, back)
 
 
-def _repeated(x: Any, done: bool, size: Size, dim: int) -> Any:
+def _each(change: Callable[[Any, Any], Any], x: Any, on: Any) -> Any:
+    """change(x, on) of an operand, or of each tensor of a list; None stays None"""
+    if isinstance(x, list):
+        flags = on if isinstance(on, (list, tuple)) else [on] * len(x)
+        return [change(each, flag) for each, flag in zip(x, flags, strict=True)]
+    return None if x is None else change(x, on)
+
+
+def _repeated(x: Tensor, done: bool, size: Size, dim: int) -> Any:
     """An operand with a dim of `size` at `dim`; done: whether it is there"""
-    if x is None or done:
-        return x
-    return ops.expand(ops.unsqueeze(x, dim), (*x.shape[:dim], size, *x.shape[dim:]))
+    return x if done else ops.expand(ops.unsqueeze(x, dim), (*x.shape[:dim], size, *x.shape[dim:]))
 
 
 class StepsBefore(StepsOp):

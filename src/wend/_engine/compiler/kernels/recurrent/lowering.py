@@ -26,11 +26,10 @@ def lower_steps(low: Any, node: Node) -> bool:
     if f.dtypes[node.outputs[0]] not in (float32, float64):
         return bool(low.refuse(HALVES))
     reads = []
-    for i in _read(f, node):
-        if i is not None:
-            low.materialise(i)
-            source = i if is_dense(f.shape(i), f.layout(i).strides) else low.copy(i)
-            reads.append(Read(source, tuple(range(len(f.shape(i))))))
+    for i, _ in node.prim.listed(_read(f, node)):
+        low.materialise(i)
+        source = i if is_dense(f.shape(i), f.layout(i).strides) else low.copy(i)
+        reads.append(Read(source, tuple(range(len(f.shape(i))))))
     for out in node.outputs:
         f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
     f.add(Op(KIND, node, node.outputs, reads))
@@ -38,14 +37,14 @@ def lower_steps(low: Any, node: Node) -> bool:
 
 
 def _operands(node: Node) -> list[Any]:
-    """The values of the operands, None for one that is left out."""
+    """The values of the operands, as in a call."""
     values: list[Any] = node.prim.arrange(list(node.inputs), list(node.args))
     return values
 
 
 def _read(f: Function, node: Node) -> list[Any]:
     """The operands that the kernel reads, None in the place of terms that are known to be 0."""
-    terms = node.prim.terms  # type: ignore[attr-defined]
+    terms = node.prim.terms
     return [
         None if i is None or (k in terms and _is_zero(f, i)) else i
         for k, i in enumerate(_operands(node))
@@ -64,17 +63,22 @@ def _is_zero(f: Function, i: int) -> bool:
 def steps_kernel(f: Function, op: Op) -> Kernel:
     """Return the kernel of an op over steps, with its slots."""
     prim: Any = op.node.prim
-    inputs, dims = _operands(op.node), prim.dims
+    inputs = _operands(op.node)
     zero = tuple([i is None for i in _read(f, op.node)])
     dtype = f.dtypes[op.outputs[0]]
-    form = (prim.name, prim.gates, bool(getattr(prim, "relu", False)), prim.back, zero, dtype)
+    form = (
+        prim.name,
+        prim.count(inputs),
+        bool(getattr(prim, "relu", False)),
+        prim.back,
+        zero,
+        dtype,
+    )
     kernel = Kernel("steps", _text(*form), f"{prim.name} {op.outputs[0]}")
     kernel.reads = [f.layout(read.value).base for read in op.reads]
     kernel.writes = list(op.outputs)
     extents: dict[str, Poly] = {}
-    for i, letters in zip(inputs, dims, strict=True):
-        if i is None:
-            continue
+    for i, letters in prim.listed(inputs):
         shape = f.shape(i)
         extents |= dict(zip(letters, shape[len(shape) - len(letters) :], strict=True))
         extents["G"] = ONE if len(shape) == len(letters) else shape[0]
@@ -87,18 +91,18 @@ def steps_kernel(f: Function, op: Op) -> Kernel:
     kernel.slots = [
         *pointers,
         *(Slot("extent", extents[letter]) for letter in "GRNTH"),
-        Slot("scratch", _scratch(prim, extents, dtype), "steps"),
+        Slot("scratch", _scratch(form[1], extents, dtype), "steps"),
     ]
     return kernel
 
 
-def _scratch(prim: Any, extents: dict[str, Poly], dtype: DType) -> Poly:
+def _scratch(gates: int, extents: dict[str, Poly], dtype: DType) -> Poly:
     """The bytes of the scratch memory of a kernel: the first row of each step, and panels."""
     width = extents["H"]
     rows = scale(add(extents["T"], constant(2)), 8)
     if "J" not in extents:
         return rows
-    columns = scale(add(width, constant(scratch_elements(dtype))), prim.gates)
+    columns = scale(add(width, constant(scratch_elements(dtype))), gates)
     return add(add(rows, constant(128)), scale(mul(columns, width), dtype.itemsize))
 
 

@@ -13,6 +13,7 @@ hold the states from step to step.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from wend._engine.base.dtypes import DType, int64
@@ -44,9 +45,13 @@ class StepsKernel:
         self, name: str, gates: int, relu: bool, back: bool, zero: tuple[bool, ...], dtype: DType
     ) -> None:
         self.gates, self.relu, self.back, self.dtype = gates, relu, back, dtype
-        self.prim: Any = REGISTRY[name]
-        self.operands, self.results = self.prim.operands.split(), self.prim.results.split()
-        self.zero = zero
+        op: Any = REGISTRY[name]
+        self.operands: list[str] = op.operands.split()
+        self.results: list[str] = op.results.split()
+        self.counts = [
+            gates if d[-1] == "*" else int(not none)
+            for d, none in zip(self.operands, zero, strict=True)
+        ]  # of the tensors of each operand
         self.f, self.module, self.target = (
             Routine("steps", [("ptr", "args")]),
             Module(),
@@ -62,7 +67,7 @@ class StepsKernel:
     def write(self) -> str:
         """Return the text of the module."""
         f = self.f
-        dims = [d for d, zero in zip(self.operands, self.zero, strict=True) if not zero]
+        dims = [d[:2] for d, n in zip(self.operands, self.counts, strict=True) for _ in range(n)]
         count = len(dims) + len(self.results)
         bases = [f.load("ptr", f.at("%args", 8 * k), 8) for k in range(count)]
         words = [f.load("i64", f.at("%args", 8 * (count + k)), 8) for k in range(5)]
@@ -85,7 +90,7 @@ class StepsKernel:
                 for base, d in zip(bases, [*dims, *self.results], strict=True)
             ]
             rest = iter(here)
-            places = [None if zero else next(rest) for zero in self.zero]
+            places = [[next(rest) for _ in range(n)] for n in self.counts]
             self.group(places, list(rest))
         return "\n".join([self.tiles(), f.text(), self.declared(), self.module.render()])
 
@@ -106,10 +111,10 @@ class StepsKernel:
     def group(self, places: list[Any], outs: list[str]) -> None:
         """Write the code of a group."""
         f = self.f
-        end = self.find_rows(places[-1])
+        end = self.find_rows(places[-1][0])
         n_states = len([d for d in self.results if d == "NH"])
         states = outs[-n_states:]
-        starts = [p for p, d in zip(places, self.operands, strict=True) if d == "NH"]
+        starts = [p[0] for p, d in zip(places, self.operands, strict=True) if d == "NH"]
         for start, state in zip(starts, states, strict=True):
             self.copy(start, state, f.mul(self.sequences, self.row))
         self.enter(places)
@@ -160,7 +165,7 @@ class BeforeKernel(StepsKernel):
         f = self.f
         at, length = f.mul(first, self.row), f.mul(count, self.row)
         self.copy(outs[1], f.at(outs[0], at), length)
-        self.copy(f.at(places[0], at), outs[1], length)
+        self.copy(f.at(places[0][0], at), outs[1], length)
 
 
 class Element:
@@ -171,13 +176,15 @@ class Element:
 
     def __init__(self, b: VectorBuilder, dtype: DType, gate: str) -> None:
         self.b, self.dtype, self.gate = b, dtype, gate
-        self.operands: list[Any] = []
+        self.operands: list[list[str]] = []
         self.results: list[str] = []
 
     def read(self, k: int, gate: int = 0) -> SsaValue | None:
-        """Operand k, or None if it is known to be zeros."""
-        place = self.operands[k]
-        return None if place is None else self.b.load(self._at(place, gate), self.dtype)
+        """Operand k, or None if it is known to be zeros; of lists, the tensor of the gate."""
+        places = self.operands[k]
+        if len(places) > 1:
+            return self.b.load(places[gate], self.dtype)
+        return self.b.load(self._at(places[0], gate), self.dtype) if places else None
 
     def state(self, k: int) -> SsaValue:
         """Result k, as it was before."""
@@ -225,7 +232,7 @@ class ProductKernel(StepsKernel):
         return self.panel.functions()
 
     def enter(self, places: list[Any]) -> None:
-        self.pack(places[self.operands.index("JH")])
+        self.pack(places[self.operands.index("JH")][0])
 
     def pack(self, weight: str) -> None:
         """Write the copy of the weight to panels."""
@@ -317,8 +324,8 @@ class ProductKernel(StepsKernel):
             "J": at,
         }
         element.operands = [
-            None if p is None or d not in offsets else f.at(p, offsets[d])
-            for p, d in zip(places, self.operands, strict=True)
+            [f.at(p, offsets[d[:2]]) for p in tensors] if d[:2] in offsets else []
+            for tensors, d in zip(places, self.operands, strict=True)
         ]
         element.results = [f.at(p, offsets[d]) for p, d in zip(outs, self.results, strict=True)]
         return element
@@ -342,7 +349,7 @@ class ForwardKernel(ProductKernel):
                     plain.load(f.at(sums, (gate * self.blocks + block) * vector), self.dtype)
                     for gate in range(self.gates)
                 ]
-                self.at(first, row, c, places, outs, lambda e, sums=totals: self.cell(e, sums))
+                self.at(first, row, c, places, outs, partial(self.cell, sums=totals))
 
         self.multiply(state, self.row, count, use)
         self.copy(f.at(outs[self.states], f.mul(first, self.row)), state, f.mul(count, self.row))
@@ -440,16 +447,16 @@ class BackKernel(ProductKernel):
         f, vector = self.f, self.target.vector_bytes
         with f.loop("0", count) as row, f.loop("0", self.width, str(self.lanes)) as column:
             self.at(first, row, column, places, outs, self.cell)
-        adds = self.decay >= 0 and not self.zero[self.decay]
+        adds = self.decay >= 0 and self.counts[self.decay] > 0
 
-        def keep(e: Element, total: SsaValue) -> None:
+        def keep(e: Element, *, total: SsaValue) -> None:
             e.put(self.state, e.b.add(total, e.state(self.state)) if adds else total)
 
         def use(sums: str, row: str, column: str) -> None:
             for block in range(self.blocks):
                 c = f.add(column, str(block * self.lanes)) if block else column
                 total = self.builder().load(f.at(sums, block * vector), self.dtype)
-                self.at(first, row, c, places, outs, lambda e, total=total: keep(e, total))
+                self.at(first, row, c, places, outs, partial(keep, total=total))
 
         rows = f.at(outs[0], f.mul(first, self.wide_row))
         self.multiply(rows, self.wide_row, count, use)

@@ -96,10 +96,10 @@ class Panel:
             a, panel, sums = a_now, panel_now, now
         for k in range(rows * v):
             total = SsaValue(sums[k], self.dtype)
-            for s in range(1, sets):
-                total = b.add(total, SsaValue(sums[s * rows * v + k], self.dtype))
-            place = k // v * self.row_bytes + k % v * self.target.vector_bytes
-            b.store(total, f.at("%sums", place))
+            for other in range(1, sets):
+                total = b.add(total, SsaValue(sums[other * rows * v + k], self.dtype))
+            to = k // v * self.row_bytes + k % v * self.target.vector_bytes
+            b.store(total, f.at("%sums", to))
         return f.text()
 
 
