@@ -19,6 +19,7 @@ GRADIENT = "a gradient's own op: models are for inference"
 TRAINING = "dropout inside of attention is for training"
 DRAW = "ONNX draws uniform and normal numbers only"
 NO_SOLVER = "ONNX has no operator of linear algebra beyond products"
+LOOPS = "an exported layer is a node of ONNX, or a loop"
 SEARCH = "a search without a formula of ONNX operators"
 #: Ops without a rule, with the reason. Strict: an op that has one must not be here.
 NO_RULE = {
@@ -45,6 +46,7 @@ NO_RULE = {
     "frexp": NO_FUNCTION,
     "gamma_slope": GRADIENT,
     "gcd": NO_FUNCTION,
+    "gru_scan": LOOPS,
     "histc": SEARCH,
     "i0": NO_FUNCTION,
     "i0e": NO_FUNCTION,
@@ -53,6 +55,9 @@ NO_RULE = {
     "lcm": NO_FUNCTION,
     "lexsort_rows": SEARCH,
     "lgamma": NO_FUNCTION,
+    "lstm_scan": LOOPS,
+    "memory_steps": GRADIENT,
+    "memory_steps_back": GRADIENT,
     "mode": SEARCH,
     "mvlgamma": NO_FUNCTION,
     "nextafter": NO_FUNCTION,
@@ -62,7 +67,11 @@ NO_RULE = {
     "random_bits": DRAW,
     "random_order": DRAW,
     "reinterpret": "operators that keep the bits come with opset 26",
+    "rnn_scan": LOOPS,
     "standard_gamma": DRAW,
+    "state_steps": GRADIENT,
+    "state_steps_back": GRADIENT,
+    "steps_before": GRADIENT,
     "user_function": "Python of the user's own",
     **{op.name: NO_FUNCTION for op in harness.PRIMITIVES if issubclass(op, HostFunction)},
     "von_mises_draw": DRAW,

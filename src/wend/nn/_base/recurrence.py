@@ -87,7 +87,7 @@ def _rnn_scan(
     return output, (last,)
 
 
-#: Of each mode, the op over all steps.
+#: The op over all steps, by mode.
 SCANS: dict[str, Any] = {
     "LSTM": _lstm_scan,
     "GRU": _gru_scan,
@@ -115,8 +115,10 @@ def _scans(data: Tensor, weights: Weights) -> bool:
 
     Steps of projected states have no such op, and the loop of an explored function stays a loop.
     """
-    explored = hasattr(current_trace().symbolic, "explores")
-    return weights[4] is None and data.dtype.is_floating_point and not explored
+    run = current_trace().symbolic
+    while run is not None and not hasattr(run, "explores"):  # vmap's levels lie around each other
+        run = getattr(run, "outer", None)
+    return weights[4] is None and data.dtype.is_floating_point and run is None
 
 
 def _input_part(mode: str, data: Tensor, weights: Weights) -> Tensor:

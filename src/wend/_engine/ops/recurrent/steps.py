@@ -1,4 +1,4 @@
-"""What the ops over the steps of sequences share, and the states before each step.
+"""The base of ops over the steps of sequences, and the states before each step.
 
 Rows of all sequences lie step after step: step t has the next sizes[t] rows, of the sequences
 0 ... sizes[t] - 1.  A sequence keeps its state where a step lacks the sequence.  So the same ops
@@ -54,22 +54,22 @@ class StepsOp(Primitive, abstract=True):
 
     def listed(self, operands: Sequence[Any]) -> list[tuple[Any, str]]:
         """The operands that are given, and the dims of each; those of lists one by one."""
-        found = []
+        entries = []
         for x, dims in zip(operands, self.dims, strict=True):
             if dims[-1] == "*":
-                found += [(each, dims[:-1]) for each in x]
+                entries += [(each, dims[:-1]) for each in x]
             elif x is not None:
-                found.append((x, dims))
-        return found
+                entries.append((x, dims))
+        return entries
 
     def infer(self, *operands: Any) -> tuple[Spec, ...]:
-        given = self.listed(operands)
-        first = given[0][0]
+        entries = self.listed(operands)
+        first = entries[0][0]
         require(self.name, self.facts.supports, first.dtype)
         front = "G" if first.rank == 3 else ""
         extents: dict[str, Any] = {}
         fits = True
-        for spec, dims in given:
+        for spec, dims in entries:
             wanted = int64 if dims == "T" else first.dtype
             if spec.dtype is not wanted:
                 raise DTypeError(f"{self.name}: an operand is {spec.dtype}, and not {wanted}")
@@ -83,10 +83,10 @@ class StepsOp(Primitive, abstract=True):
         if fits and "J" in extents:
             fits = bool(extents["J"] == gates * extents["H"])
         if not fits:
-            shapes = ", ".join(str(hints(spec.shape)) for spec, _ in given)
+            shapes = ", ".join(str(hints(spec.shape)) for spec, _ in entries)
             raise ShapeError(
                 f"{self.name}: operands of shapes {shapes} do not fit; "
-                f"expected {', '.join(dims for _, dims in given)}, with J = {gates} H"
+                f"expected {', '.join(dims for _, dims in entries)}, with J = {gates} H"
             )
         return tuple(
             [
@@ -101,11 +101,11 @@ class StepsOp(Primitive, abstract=True):
         return len(lists[0]) if lists else self.gates
 
     def reference(self, *operands: Any) -> tuple[Array, ...]:
-        given = self.listed(operands)
-        first = given[0][0]
+        entries = self.listed(operands)
+        first = entries[0][0]
         rank = first.ndim
         extents: dict[str, int] = {}
-        for a, dims in given:
+        for a, dims in entries:
             extents |= dict(zip(dims, a.shape[rank - 2 :], strict=True))
         front, wide = first.shape[: rank - 2], widen(first).dtype
         outs = [
@@ -129,12 +129,12 @@ class StepsOp(Primitive, abstract=True):
 
     def steps(self, sizes: Array, sequences: int, rows: int) -> Iterator[tuple[slice, slice]]:
         """The rows of each step, and its sequences; in the order of the walk."""
-        found, first = [], 0
+        steps, first = [], 0
         for size in sizes.tolist():
             count = max(0, min(size, sequences, rows - first))
-            found.append((slice(first, first + count), slice(count)))
+            steps.append((slice(first, first + count), slice(count)))
             first += count
-        return reversed(found) if self.back else iter(found)
+        return reversed(steps) if self.back else iter(steps)
 
     def again(self, *operands: Tensor) -> Any:
         """The same op on new operands."""

@@ -2,12 +2,13 @@
 
     void steps(ptr args)
 
-`args` holds the addresses of the operands and results (operands known to be zeros are left out),
-then the extents G groups, R rows, N sequences, T steps, H width, and scratch memory. All operands
-are dense. The weight is packed once, in panels that a tile multiplies by. A forward scan multiplies
-the states first, panel by panel, and computes new states from a tile's sums at once. A scan back
-computes the rows of a step first, and multiplies them then. The last result, or the last two,
-hold the states from step to step.
+`args` holds the addresses of the operands and results, then the extents: G groups, R rows, N
+sequences, T steps, H width. The last word is the address of scratch memory. All operands are
+dense, and those known to be zeros are left out.
+
+The weight is packed, in panels that a tile multiplies by. A forward scan multiplies the states
+first, panel by panel, and makes new states of a tile's sums. A scan back computes the rows of a
+step first, and multiplies them then. The last results hold the states from step to step.
 """
 
 from __future__ import annotations
