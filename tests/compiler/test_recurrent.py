@@ -4,9 +4,11 @@ import harness
 import numpy as np
 import pytest
 
+import wend
 from tries import own_trie
 from wend._engine.base import config
-from wend._engine.core.primitive import REGISTRY
+from wend._engine.compiler.parallel import partition
+from wend._engine.core.primitive import REGISTRY, ops
 from wend._engine.ops.recurrent.steps import StepsOp
 
 OPS = [op for op in harness.PRIMITIVES if issubclass(op, StepsOp)]
@@ -68,8 +70,6 @@ def test_terms_that_are_zero_are_left_out():
     x, y, weight, k, _, start, sizes = operands(back, 3, 8, 2, [2, 2], 0, "float32")
     zeros = np.zeros_like(y)
     want = outcome(back, [x, zeros, weight, k, None, start, sizes], {}, False)
-    from wend._engine.core.primitive import ops
-
     with own_trie(), config.override(compile=True, wait=True):
         tensors = harness.map_arrays(
             harness.Sample(x, weight, k, start, sizes), harness.tensor
@@ -79,3 +79,28 @@ def test_terms_that_are_zero_are_left_out():
         got = [harness.value(y) for y in results]
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["lstm_scan", "memory_steps_back"])
+def test_threads_share_the_sequences(name):
+    op, sizes = REGISTRY[name], [21, 21, 20, 9, 8, 7, 1] * 4
+    arrays = list(operands(op, op.gates, 96, 21, sizes, 3, "float32"))
+    want = outcome(op, arrays, {}, False)
+    threads, by_threads = wend.get_num_threads(), []
+    try:
+        for count in (1, 3):
+            wend.set_num_threads(count)
+            by_threads.append(outcome(op, arrays, {}, True))
+    finally:
+        wend.set_num_threads(threads)
+    for a, b, c in zip(*by_threads, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, c, rtol=2e-5, atol=2e-5)
+
+
+def test_recurrences_are_cut_into_sequences():
+    assert partition._sequences((20, 8, 8, 16)).form.how == "sequences"
+    assert partition._sequences((20, 8, 8, 16)).form.parts == 1
+    cut = partition._sequences((3200, 512, 512, 30))
+    assert cut.form.parts == 4
+    assert cut.edges == [0, 8, 16, 24, 30]

@@ -3,8 +3,8 @@
 The cut of a kernel depends on its sizes alone, so that results do not depend on the number of
 threads. Loops are cut along a single axis. A product is cut into columns, rows, or products of a
 batch. Before parts by rows the right operand is packed, in parts as well. A convolution is cut into
-images, channels, or positions. The outcome is a `Partition`, which is independent of sizes, and the
-edges of the parts. `parallel.tasks` finds the calls of a partition.
+images, channels, or positions, a recurrence into sequences. The outcome is a `Partition`, which is
+independent of sizes, and the edges of the parts. `parallel.tasks` finds the calls of a partition.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ GRAIN = 64
 ROWS = 320
 #: Channels per part from which transforming the gradient of a convolution's output again pays.
 CHANNELS = 256
+#: Sequences of a recurrence that a part has at least.
+SEQUENCES = 8
 #: The most elements in the copies of folds, per element of the loops.
 COPIES = 1 / 16
 
@@ -47,7 +49,7 @@ COPIES = 1 / 16
 class Partition(NamedTuple):
     """How a kernel is cut, whatever the sizes.
 
-    how: "whole", "loops", "batches", "rows", "columns", "images" or "channels"
+    how: "whole", "loops", "batches", "rows", "columns", "images", "channels" or "sequences"
     parts: how many parts there are
     axis: the loop that is cut ("loops"), or the dim of the batch, 0 or 1 ("batches")
     before: how many parts the work before has: packing the right operand ("rows"), or turning the
@@ -143,6 +145,15 @@ def cutter(kernel: Kernel) -> Partitioner | None:
             _SIZES_OF_PRODUCT,
             FMA,
             False,
+        )
+    if kernel.name == "steps":
+        return Partitioner(
+            [words.poly(name) for name in ("R", "H", "H", "N")],
+            ("steps", dtype),
+            _sequences,
+            3,
+            FMA,
+            True,  # tiles of few rows add up in another order
         )
     if kernel.name in forward.WORDS:
         name = kernel.name
@@ -266,6 +277,13 @@ class Words:
         """Return a word as a polynomial."""
         slot = self.slot(name)
         return constant(slot.a) if slot.kind == "word" else slot.a
+
+
+def _sequences(numbers: tuple[int, ...]) -> Cut:
+    """Return how a recurrence is cut. Each part packs the weight, and has rows for whole tiles."""
+    rows, width, _, sequences = numbers
+    edges = _edges(sequences, _pieces(rows * width * width * FMA), SEQUENCES)
+    return Cut(Partition("sequences", len(edges) - 1), edges)
 
 
 def _product(

@@ -62,6 +62,9 @@ def _schedule(kernel: Kernel, form: Partition) -> StagedTasks:
         return _batches(w, form)
     if form.how == "rows":
         return _rows(w, form)
+    if form.how == "sequences":
+        blocks = [w.block(first=edge(p), last=edge(p + 1)) for p in range(form.parts)]
+        return StagedTasks([Stage(kernel.name, blocks)], [])
     if form.how == "columns":
         stages, private, changes = _turned(w, form)
         blocks = [

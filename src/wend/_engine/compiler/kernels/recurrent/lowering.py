@@ -9,7 +9,7 @@ from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, constant, mul, scale
-from wend._engine.compiler.kernels.recurrent.scans import SCANS, scratch_elements
+from wend._engine.compiler.kernels.recurrent.scans import SCANS, WORDS, name_of, scratch_elements
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
@@ -74,7 +74,7 @@ def steps_kernel(f: Function, op: Op) -> Kernel:
         zero,
         dtype,
     )
-    kernel = Kernel("steps", _text(*form), f"{prim.name} {op.outputs[0]}")
+    kernel = Kernel(name_of(prim), _text(*form), f"{prim.name} {op.outputs[0]}")
     kernel.reads = [f.layout(read.value).base for read in op.reads]
     kernel.writes = list(op.outputs)
     extents: dict[str, Poly] = {}
@@ -88,11 +88,11 @@ def steps_kernel(f: Function, op: Op) -> Kernel:
         pointers.append(
             Slot("pointer", layout.base, scale(layout.offset, f.dtypes[value].itemsize))
         )
-    kernel.slots = [
-        *pointers,
-        *(Slot("extent", extents[letter]) for letter in "GRNTH"),
-        Slot("scratch", _scratch(form[1], extents, dtype), "steps"),
-    ]
+    words = {letter: Slot("extent", extents[letter]) for letter in "GRNTH"}
+    words |= {"first": Slot("word", 0), "last": words["N"]}
+    words["scratch"] = Slot("scratch", _scratch(form[1], extents, dtype), "steps")
+    kernel.slots = [*(words[name] for name in WORDS), *pointers]
+    kernel.words, kernel.source = WORDS, dtype.name
     return kernel
 
 

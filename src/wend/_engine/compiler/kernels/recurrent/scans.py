@@ -1,10 +1,10 @@
 """Kernels of recurrences over the steps of sequences, in a function for each op and form.
 
-    void steps(ptr args)
+    void steps(ptr args)        (`copies` for `steps_before`)
 
-`args` holds the addresses of the operands and results, then the extents: G groups, R rows, N
-sequences, T steps, H width. The last word is the address of scratch memory. All operands are
-dense, and those known to be zeros are left out.
+`args` holds the words WORDS, then the addresses of the operands and results. G groups, R rows, N
+sequences, T steps and H width are extents. A call computes the sequences first ... last - 1 alone.
+All operands are dense, and those known to be zeros are left out.
 
 The weight is packed, in panels that a tile multiplies by. A forward scan multiplies the states
 first, panel by panel, and makes new states of a tile's sums. A scan back computes the rows of a
@@ -27,8 +27,15 @@ from wend._engine.compiler.llvm_ir.text import Module
 from wend._engine.compiler.llvm_ir.values import SsaValue
 from wend._engine.core.primitive import REGISTRY
 
+#: The first words of an argument block: extents, the sequences to compute, scratch memory.
+WORDS = (*"GRNTH", "first", "last", "scratch")
 #: Vectors side by side in a panel of the columns of a single gate.
 _BLOCKS = 2
+
+
+def name_of(op: Any) -> str:
+    """The name of the function of an op: `steps` if there is work for several threads."""
+    return "steps" if "JH" in op.operands.split() else "copies"
 
 
 def scratch_elements(dtype: DType) -> int:
@@ -54,7 +61,7 @@ class StepsKernel:
             for d, none in zip(self.operands, zero, strict=True)
         ]  # of the tensors of each operand
         self.f, self.module, self.target = (
-            Routine("steps", [("ptr", "args")]),
+            Routine(name_of(op), [("ptr", "args")]),
             Module(),
             written_for(),
         )
@@ -70,10 +77,10 @@ class StepsKernel:
         f = self.f
         dims = [d[:2] for d, n in zip(self.operands, self.counts, strict=True) for _ in range(n)]
         count = len(dims) + len(self.results)
-        bases = [f.load("ptr", f.at("%args", 8 * k), 8) for k in range(count)]
-        words = [f.load("i64", f.at("%args", 8 * (count + k)), 8) for k in range(5)]
-        groups, self.rows, self.sequences, self.count, self.width = words
-        self.scratch = f.load("ptr", f.at("%args", 8 * (count + 5)), 8)
+        kinds = ["i64"] * (len(WORDS) - 1) + ["ptr"] * (1 + count)
+        loaded = [f.load(kind, f.at("%args", 8 * k), 8) for k, kind in enumerate(kinds)]
+        groups, self.rows, self.sequences, self.count, self.width = loaded[:5]
+        self.first, self.last, self.scratch, *bases = loaded[5:]
         self.row = f.mul(self.width, self.size)  # the bytes of a row of one gate
         self.wide_row = f.mul(self.row, str(self.gates))
         self.panels = f.at(
@@ -116,15 +123,25 @@ class StepsKernel:
         n_states = len([d for d in self.results if d == "NH"])
         states = outs[-n_states:]
         starts = [p[0] for p, d in zip(places, self.operands, strict=True) if d == "NH"]
+        away = f.mul(self.first, self.row)
+        states = [f.at(state, away) for state in states]
+        outs = [*outs[:-n_states], *states]
         for start, state in zip(starts, states, strict=True):
-            self.copy(start, state, f.mul(self.sequences, self.row))
+            self.copy(f.at(start, away), state, f.mul(f.sub(self.last, self.first), self.row))
         self.enter(places)
         with f.loop("0", self.count) as turn:
             t = f.sub(f.sub(self.count, "1"), turn) if self.back else turn
             place = f.at(self.scratch, f.mul(t, "8"))
-            first = f.load("i64", place, 8)
-            count = f.sub(f.load("i64", f.at(place, 8), 8), first)
-            self.step(first, count, places, outs)
+            row = f.load("i64", place, 8)
+            behind = f.minimum(f.sub(f.load("i64", f.at(place, 8), 8), row), self.last)
+            count = f.maximum(f.sub(behind, self.first), "0")
+            self.step(f.add(row, self.first), count, places, outs)
+        with f.when(f.is_("eq", self.first, "0")):
+            self.clear(end, outs)
+
+    def clear(self, end: str, outs: list[str]) -> None:
+        """Write zeros to the rows from `end` on."""
+        f = self.f
         for out, dims in zip(outs, self.results, strict=True):
             if dims[0] == "R":
                 row = self.wide_row if dims == "RJ" else self.row
@@ -136,7 +153,10 @@ class StepsKernel:
         """Write what comes before the steps of a group."""
 
     def step(self, first: str, count: str, places: list[Any], outs: list[str]) -> None:
-        """Write the code of a step, whose rows are first ... first + count - 1."""
+        """Write the code of a step, whose rows are first ... first + count - 1.
+
+        outs: of the states, the addresses of those of the sequence `self.first`
+        """
         raise NotImplementedError
 
     def find_rows(self, sizes: str) -> str:
