@@ -106,8 +106,11 @@ class ElementReader:
         return shuffled(f, self.shape, x, y, list(range(0, 2 * lanes, 2)), lanes)
 
 
-def pack_right(shape: TileConfig, dtype: str) -> str:
-    """The text of `pack_right`, which packs a panel of the right operand."""
+def pack_right(shape: TileConfig, dtype: str, apart: int = 0) -> str:
+    """The text of `pack_right`, which packs a panel of the right operand.
+
+    apart: the bytes between the rows of a panel, or 0 for rows that lie end to end
+    """
     names = "source step column depth columns width panel".split()
     pointers = {"source", "panel"}
     f = Routine(
@@ -116,13 +119,13 @@ def pack_right(shape: TileConfig, dtype: str) -> str:
     source = ElementReader(shape, dtype)
     across = f.is_("eq", "%column", str(source.size))
     with f.when(across):
-        _copy_rows(f, source)
+        _copy_rows(f, source, apart)
         f.leave_when("true")
     down = f.is_("eq", "%step", str(source.size))
     with f.when(down):
-        _transpose(f, source)
+        _transpose(f, source, apart)
         f.leave_when("true")
-    row = f.mul("%width", str(shape.size))
+    row = _panel_row(f, shape, apart)
     last = f.sub("%columns", "1")
     with f.loop("0", "%depth") as k:
         line, to = f.at("%source", f.mul(k, "%step")), f.at("%panel", f.mul(k, row))
@@ -133,10 +136,15 @@ def pack_right(shape: TileConfig, dtype: str) -> str:
     return f.text()
 
 
-def _copy_rows(f: Routine, source: ElementReader) -> None:
+def _panel_row(f: Routine, shape: TileConfig, apart: int) -> str:
+    """The bytes between the rows of a panel."""
+    return str(apart) if apart else f.mul("%width", str(shape.size))
+
+
+def _copy_rows(f: Routine, source: ElementReader, apart: int) -> None:
     """Write the packing for columns that lie side by side: whole vectors are moved."""
     shape = source.shape
-    row = f.mul("%width", str(shape.size))
+    row = _panel_row(f, shape, apart)
     for width in range(1, shape.vectors + 1):
         with f.when(f.is_("eq", "%width", str(width * shape.lanes))):
             valid = f.sub("%columns", str((width - 1) * shape.lanes))
@@ -149,14 +157,14 @@ def _copy_rows(f: Routine, source: ElementReader) -> None:
                     f.store(shape.vector, x, f.at(to, w * shape.bytes), shape.size)
 
 
-def _transpose(f: Routine, source: ElementReader) -> None:
+def _transpose(f: Routine, source: ElementReader, apart: int) -> None:
     """Write the packing for steps that lie side by side.
 
     Blocks of lanes x lanes are transposed in registers, then smaller blocks.
     """
     shape = source.shape
     lanes, few = shape.lanes, 16 // shape.size
-    row = f.mul("%width", str(shape.size))
+    row = _panel_row(f, shape, apart)
     whole = f.mul(f.div("%depth", str(lanes)), str(lanes))
     if source.same and shape.fills_lines:
         # Where lines do not begin at cache lines, whole vectors are split, but short pieces seldom.

@@ -17,14 +17,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from wend._engine.base.dtypes import DType, int64
+from wend._engine.base.dtypes import DType
 from wend._engine.compiler.codegen.instructions import VectorBuilder
-from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
+from wend._engine.compiler.kernels.matmul.microkernel import TileConfig, lane_mask
+from wend._engine.compiler.kernels.matmul.packing import pack_right
 from wend._engine.compiler.kernels.recurrent.tiles import Panel
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.llvm_ir.text import Module
-from wend._engine.compiler.llvm_ir.values import SsaValue
+from wend._engine.compiler.llvm_ir.values import SsaValue, register_type
 from wend._engine.core.primitive import REGISTRY
 
 #: The first words of an argument block: extents, the sequences to compute, scratch memory.
@@ -250,7 +251,8 @@ class ProductKernel(StepsKernel):
     turned: ClassVar[bool] = False
 
     def tiles(self) -> str:
-        return self.panel.functions()
+        shape = TileConfig.of(self.target, register_type(self.dtype))
+        return pack_right(shape, self.dtype.name, self.panel.row_bytes) + self.panel.functions()
 
     def enter(self, places: list[Any]) -> None:
         self.pack(places[self.operands.index("JH")][0])
@@ -263,25 +265,17 @@ class ProductKernel(StepsKernel):
             for k in range(self.panel.vectors):
                 gate, block = divmod(k, self.blocks)
                 c = f.add(column, str(block * self.lanes))
-                b = self.builder(lane_mask(f, self.lanes, f.sub(self.width, c)))
-                to = f.at(panel, k * vector)
                 line = c if self.turned else f.add(f.mul(self.width, str(gate)), c)
-                source = f.at(weight, f.mul(line, self.size if self.turned else self.row))
-                away = None if self.turned else self.away(self.row)
-                with f.loop("0", self.depth) as i:
-                    here = f.at(source, f.mul(i, self.row if self.turned else self.size))
-                    if away is None:
-                        x = b.load(here, self.dtype)
-                    else:
-                        there = f.let(f"getelementptr i8, ptr {here}, <{self.lanes} x i64> {away}")
-                        x = b.gather(there, self.dtype)
-                    self.builder().store(x, f.at(to, f.mul(i, str(self.panel.row_bytes))))
-
-    def away(self, step: str) -> str:
-        """The vector of 0, step, 2 step, ..."""
-        steps = self.builder().spread(step, int64)
-        numbers = ", ".join(f"i64 {k}" for k in range(self.lanes))
-        return self.f.let(f"mul <{self.lanes} x i64> {steps.name}, <{numbers}>")
+                step, apart = self.row, self.size
+                if not self.turned:
+                    step, apart = apart, step
+                source = f.at(weight, f.mul(line, apart))
+                to = f.at(panel, k * vector)
+                with f.when(f.is_("slt", c, self.width)):
+                    f.line(
+                        f"call void @pack_right(ptr {source}, i64 {step}, i64 {apart}, "
+                        f"i64 {self.depth}, i64 {f.sub(self.width, c)}, i64 {self.lanes}, ptr {to})"
+                    )
 
     def multiply(
         self, rows: str, row: str, count: str, use: Callable[[str, str, str], None]
