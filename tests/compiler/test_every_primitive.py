@@ -36,7 +36,7 @@ class Case:
         self.sample = draw.choice(samples)
         if harness.has_grid(self.op) and draw.random() < 0.4:
             self.sample = Sample(*harness.special_grid(self.op, self.dtype))
-        elif draw.choice(VALUES) == "special" and not issubclass(self.op, Attention):
+        elif draw.choice(VALUES) == "special" and not is_attention(self.op):
             # In the first operand: the others may be weights, which padding multiplies with 0 too,
             # or results that belong to it. Of attention, pairs that the mask leaves out are
             # multiplied by zero by the reference and not looked at by machine code.
@@ -50,6 +50,11 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.dtype}, {self.layouts}, gradient {self.gradient}"
+
+
+def is_attention(op) -> bool:
+    """Whether an op is attention, or a composite of it."""
+    return issubclass(op, Attention) or op.name in ("attention", "attention_dropout")
 
 
 def strewn(array: np.ndarray, draw: random.Random) -> np.ndarray:
