@@ -104,3 +104,11 @@ def test_recurrences_are_cut_into_sequences():
     cut = partition._sequences((3200, 512, 512, 30))
     assert cut.form.parts == 4
     assert cut.edges == [0, 8, 16, 24, 30]
+
+
+def test_reports_count_the_multiplications():
+    layer, x = wend.nn.LSTM(8, 16), wend.ones(5, 3, 8)
+    with config.override(compile=True, wait=True):
+        layer(x)[0].sum().item()
+    steps = [step for step in wend.debug.explain().flushes[-1].steps if step.kind == "steps"]
+    assert [step.flops for step in steps] == [2 * 15 * 64 * 16]

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from wend._engine.compiler import pipeline
 from wend._engine.compiler.ir.kernel import Kernel
-from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, Function, Op
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, STEPS, Function, Op
 from wend._engine.compiler.ir.symbolic_extents import Poly, mul, product, scale
 from wend._engine.compiler.kernels.conv.lowering import ROLES
+from wend._engine.compiler.kernels.recurrent.lowering import multiplications
 from wend._engine.compiler.pipeline import Pass
 from wend._engine.compiler.stages import CompiledPath, finished
 from wend._engine.core._hot import State
@@ -310,6 +311,8 @@ def work_of(f: Function, op: Op) -> Poly:
     if op.kind == CONVOLVE:
         shapes = {role: f.shape(i) for role, i in convolved(op).items()}
         return scale(mul(product(shapes["out"]), product(shapes["weight"][1:])), 2)
+    if op.kind == STEPS:
+        return scale(multiplications(f, op), 2)
     return product(op.space)
 
 

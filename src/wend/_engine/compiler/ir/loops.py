@@ -20,6 +20,7 @@ from wend._engine.core.symbolic import Expr
 
 MAP, FOLD, SCATTER, CONTRACT, HOST = "map", "fold", "scatter", "contract", "host"
 CONVOLVE, ATTENTION, SCAN, WINDOWS = "convolve", "attention", "scan", "windows"
+STEPS = "steps"
 JOIN, ROWS = "join", "rows"
 #: The kinds of ops that are loop nests, and can be fused.
 NESTED = frozenset({MAP, FOLD, SCATTER})

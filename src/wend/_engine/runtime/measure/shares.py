@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from wend._engine.compiler.ir.kernel import Kernel
-from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, Function, Op
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, STEPS, Function, Op
 from wend._engine.compiler.parallel.partition import BYTE, CHEAP, DEAR, FMA
 from wend._engine.core._hot import State
 from wend._engine.core._types import LeafPrimitive, TensorType
@@ -99,7 +99,7 @@ def op_cost(
     if kernel is None:
         return OpCost(op.name, step, BYTE * moved + 1.0, 0, moved, origin)
     work = value(work_of(f, op))
-    if op.kind in (CONTRACT, CONVOLVE):
+    if op.kind in (CONTRACT, CONVOLVE, STEPS):
         weight = work * FMA / 2
     else:
         weight = work * (CHEAP if op.cheap or op.kind != "map" else DEAR)

@@ -7,15 +7,23 @@ from typing import Any
 from wend._engine.base.dtypes import DType, float32, float64
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import Function, Layout, Op, Read, contiguous
-from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, constant, mul, scale
+from wend._engine.compiler.ir.loops import STEPS, Function, Layout, Op, Read, contiguous
+from wend._engine.compiler.ir.symbolic_extents import (
+    ONE,
+    ZERO,
+    Poly,
+    add,
+    constant,
+    mul,
+    product,
+    scale,
+)
 from wend._engine.compiler.kernels.recurrent.scans import SCANS, WORDS, name_of, scratch_elements
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
 from wend._engine.ops.recurrent.steps import StepsOp
 
-KIND = "steps"
 HALVES = "sums of halves are kept in a wider type"
 
 
@@ -32,7 +40,7 @@ def lower_steps(low: Any, node: Node) -> bool:
         reads.append(Read(source, tuple(range(len(f.shape(i))))))
     for out in node.outputs:
         f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
-    f.add(Op(KIND, node, node.outputs, reads))
+    f.add(Op(STEPS, node, node.outputs, reads))
     return True
 
 
@@ -59,7 +67,7 @@ def _is_zero(f: Function, i: int) -> bool:
     return type(expr) in (int, float) and expr == 0
 
 
-@makes_kernel(KIND)
+@makes_kernel(STEPS)
 def steps_kernel(f: Function, op: Op) -> Kernel:
     """Return the kernel of an op over steps, with its slots."""
     prim: Any = op.node.prim
@@ -94,6 +102,16 @@ def steps_kernel(f: Function, op: Op) -> Kernel:
     kernel.slots = [*(words[name] for name in WORDS), *pointers]
     kernel.words, kernel.source = WORDS, dtype.name
     return kernel
+
+
+def multiplications(f: Function, op: Op) -> Poly:
+    """Return the multiplications of an op by its weight; without a weight, its elements."""
+    prim: Any = op.node.prim
+    rows = next(out for out, d in zip(op.outputs, prim.results.split()) if d[0] == "R")
+    for i, dims in prim.listed(_operands(op.node)):
+        if dims == "JH":
+            return product([*f.shape(rows)[:-1], *f.shape(i)[-2:]])
+    return product(f.shape(rows))
 
 
 def _scratch(gates: int, extents: dict[str, Poly], dtype: DType) -> Poly:
