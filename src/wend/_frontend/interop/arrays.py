@@ -54,8 +54,8 @@ def array_from_data(data: object, dtype: DType | None, op: Op) -> Array:
     if type(data) is list and dtype in _INTS and set(map(type, data)) == {int}:
         try:
             return np.array(data, np.int64)
-        except OverflowError:
-            pass  # the error below names the place
+        except OverflowError:  # the error below names the place
+            pass
     kind = PYTHON_NUMBERS.get(type(data))
     if kind is not None:
         return _python_numbers(data, dtypes.dtype_of_scalar_category(kind), dtype, (), op)
