@@ -129,7 +129,7 @@ def steps_of_link(frame: Any) -> tuple[int | None, list[StepReport]]:
         if part.frame is not None:
             owner = launcher.owner_of(part.frame)
             code = owner.plan.code
-            lines = Lines(owner.plan.native_plan.path, None)
+            lines = Lines(owner.plan.native_plan.path, part.sites)
             steps += [describe(step, code, owner.value, lines) for step in code.steps]
     return frame.arena_bytes, steps
 

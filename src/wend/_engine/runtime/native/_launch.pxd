@@ -90,6 +90,7 @@ cdef class LinkedPart:
     cdef public tuple donations
     cdef public tuple finds
     cdef public object hosted
+    cdef public object sites
     cdef public bint checked
     cdef public Py_ssize_t size
     cdef public bint wide

@@ -86,6 +86,7 @@ class LinkedPart:
     finds      of a FRAME: (value, number among the link's arrays, place in the link's table) of
                each result that a host step makes
     hosted     of a FRAME with host steps: where its values lie, see `LinkOwner.host`
+    sites      of a FRAME: the user's lines, as `FlushJob.sites`
     checked    of a FRAME: whether the sizes among its args follow from other args of the link
     size, wide, dtype     of a SUM: number of elements, whether these are float64; None, or another
                dtype, for which Python has to add
@@ -98,7 +99,7 @@ class LinkedPart:
         self.exprs = None
         self.words = None
         self.donations = self.finds = ()
-        self.hosted = None
+        self.hosted = self.sites = None
         self.checked = False
         self.dtype = None
 

@@ -188,7 +188,7 @@ class Linking(FrameRow):
         run = self.run(plan, values, job.args, slots)
         native = self.entries[-1].native
         native.values = tuple([i if i in self.entering else -1 for i in index])
-        native.args = args
+        native.args, native.sites = args, job.sites
         self.note_places(native, [Place(k) for k in args])
         part = ForwardPart(run, values, index, args, native.types)
         number = len(self.parts)
