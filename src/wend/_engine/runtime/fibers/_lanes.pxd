@@ -178,7 +178,7 @@ cdef class SavedLanes:
     @cython.locals(uneven=bint, marks=bytearray)
     cdef bint goes_on_alike(self, dict smooth) except -1
     @cython.locals(n=Py_ssize_t, slot=tuple)
-    cdef object read(self, Py_ssize_t k, list seeds)
+    cpdef object read(self, Py_ssize_t k, list seeds)
     @cython.locals(n=Py_ssize_t, row=tuple)
     cdef long long place_of(self, Py_ssize_t k) except -1
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t, made=Py_ssize_t, seeds=list,

@@ -861,7 +861,10 @@ class SavedLanes:
             if known is not None and not self.goes_on_alike(known.smooth):
                 known = None
         if known is None:
-            self.pass_in_parts(owner, segment)
+            if not self.pass_in_parts(owner, segment):
+                seeds.clear()
+                self.pass_by_nodes(segment, seeds)
+                return False
         else:
             self.push(owner, known, None, None)
             if not owner.retain:

@@ -184,12 +184,15 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
         self.give_back(seeds)
         self.resolve(segment)
 
-    def pass_in_parts(self, owner: BackwardContext, segment: Segment) -> None:
+    def pass_in_parts(self, owner: BackwardContext, segment: Segment) -> bool:
         """Push gradients back if lanes have gradients of different results, or some are used up.
 
-        Raises GraphError if a pass has gone through nodes that this pass needs.
+        Returns False, with nothing done, if single nodes have to run the pass. Raises GraphError if
+        a pass has gone through nodes that this pass needs.
         """
         parts = self.ways()
+        if not all(rows is None or self.are_rows(rows, known) for rows, _, known in parts):
+            return False
         for _, reached, known in parts:
             if not self.spent.isdisjoint(known.nodes) or any(
                 not nodes.isdisjoint(known.nodes)
@@ -201,6 +204,21 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
             self.push(owner, known, rows, reached)
             if not owner.retain:
                 self.use_up(segment, known.nodes, reached)
+        return True
+
+    def are_rows(self, lanes: list[int], known: Backward) -> bool:
+        """Return whether all that a backward function reads has a row for each lane.
+
+        The batching rule of an op may have put the rows of all lanes side by side.
+        """
+        types = known.bound_to(self.lane_batch, len(lanes))[0]
+        for k, t in enumerate(types):
+            x = self.read(k, known.seeds)
+            if type(x) is not np.ndarray or x.shape == t.dims:
+                continue
+            if (*x.shape[:1], *t.dims) != (self.n, len(lanes), *x.shape[1:]):
+                return False
+        return True
 
     def ways(self) -> list[tuple[Any, Any, Backward]]:
         """Return the lanes that gradients have come to, by the results that have gradients.
