@@ -55,7 +55,15 @@ def test_keywords_nesting_and_higher_orders(agree, read):
 
 
 def saved_bytes(y):
-    return sum(array.nbytes for _, array in y.value.segment.saved.values())
+    """Bytes of what is saved for a backward pass from y, in all segments that lead there."""
+    waiting, seen = [y.value.segment], {}
+    while waiting:
+        segment = waiting.pop()
+        if segment is not None and id(segment) not in seen:
+            seen[id(segment)] = segment
+            waiting += [value.segment for value in segment.inputs.values()]
+    arrays = {id(a): a for s in seen.values() for _, a in s.saved.values()}
+    return sum(array.nbytes for array in arrays.values())
 
 
 def deep(x, w):

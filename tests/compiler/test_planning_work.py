@@ -44,9 +44,9 @@ def calls_of_planning(step, monkeypatch):
     return calls, nodes
 
 
-def padded(kind, both, steps):
+def padded(kind, both, steps, **more):
     """A training step of a recurrent layer over sequences of equal length."""
-    layer = getattr(torch.nn, kind)(3, 4, bidirectional=both)
+    layer = getattr(torch.nn, kind)(3, 4, bidirectional=both, **more)
 
     def step():
         layer(torch.ones(steps, 2, 3))[0].square().mean().backward()
@@ -55,9 +55,9 @@ def padded(kind, both, steps):
     return step
 
 
-def packed(kind, both, steps):
+def packed(kind, both, steps, **more):
     """A training step of a recurrent layer over packed sequences of all lengths."""
-    layer = getattr(torch.nn, kind)(3, 4, bidirectional=both)
+    layer = getattr(torch.nn, kind)(3, 4, bidirectional=both, **more)
 
     def step():
         x = rnn.pack_sequence([torch.ones(n, 3) for n in range(steps, 0, -2)])
@@ -69,9 +69,21 @@ def packed(kind, both, steps):
 
 @pytest.mark.parametrize("made", [padded, packed])
 @pytest.mark.parametrize(("kind", "both"), [("LSTM", True), ("GRU", True), ("RNN", False)])
-def test_planning_a_recurrent_layer_takes_work_in_proportion(monkeypatch, made, kind, both):
-    """Twice the time steps take about twice the work, in each direction and packed."""
+def test_planning_a_recurrent_layer_takes_as_much_work_for_all_lengths(
+    monkeypatch, made, kind, both
+):
+    """The steps are a single op, in each direction and packed."""
     few, few_nodes = calls_of_planning(made(kind, both, 8), monkeypatch)
     many, many_nodes = calls_of_planning(made(kind, both, 16), monkeypatch)
+    sequences = 4 if made is packed else 0  # that are more, each a tensor
+    assert many_nodes == few_nodes + sequences > sequences
+    assert many < 1.15 * few
+
+
+@pytest.mark.parametrize("made", [padded, packed])
+def test_planning_steps_takes_work_in_proportion(monkeypatch, made):
+    """Twice the steps of a projected layer, each an op, take about twice the work."""
+    few, few_nodes = calls_of_planning(made("LSTM", True, 8, proj_size=2), monkeypatch)
+    many, many_nodes = calls_of_planning(made("LSTM", True, 16, proj_size=2), monkeypatch)
     assert many_nodes > 1.5 * few_nodes > 0
     assert many / many_nodes < 1.3 * few / few_nodes

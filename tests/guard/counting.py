@@ -31,6 +31,7 @@ from wend._engine.runtime.compiled.plan import CompiledPlan
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.runners import NodeRun, ReadyRule
 from wend._engine.runtime.parts import parts
+from wend._engine.runtime.parts.links import LinkedPlan
 from wend._engine.runtime.tiers import TieredPlan
 
 COUNTS: Counter[str] = Counter()
@@ -97,6 +98,7 @@ def install() -> None:
     before(deferred_backward, "run_tail", count_tail)
     before(PerOpExecution, "backward", count_ops_backward)
     after(CompiledPlan, "run", count_run)
+    after(LinkedPlan, "run", lambda plan, *_: count_kernels(plan))
     launcher.fill("recent", count_recent)
     if not is_compiled(launcher):
         grouper: Any = _grouper_select.select()
@@ -219,6 +221,9 @@ def template_of(group: Any) -> Any:
 
 def kernels_of(plan: Any) -> int:
     """How many kernels a plan launches; 0 without machine code."""
+    linked = volume.linked_frames(plan)
+    if linked:
+        return sum(kernels_of(launcher.owner_of(frame).plan) for frame in linked)
     compiled = plan if isinstance(plan, CompiledPlan) else getattr(plan, "compiled", None)
     if compiled is None:
         return 0

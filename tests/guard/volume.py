@@ -6,9 +6,10 @@ from typing import Any
 
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.runners import NodeRun
+from wend._engine.runtime.parts.links import LinkedPlan
 from wend._engine.runtime.report import Lines, describe, size_of
 
-#: (bytes read and written, bytes of temporaries and results) of frames, which are kept alive here:
+#: (bytes read and written, bytes of results) of frames, which are kept alive here:
 #: a frame that goes would leave its identity to another one.
 _OF_FRAMES: dict[Any, tuple[int, int]] = {}
 
@@ -18,17 +19,42 @@ def of_plan(plan: Any) -> tuple[int, int]:
 
     The sizes are those that the plan has run with last.
     """
+    linked = linked_frames(plan)
+    if linked:
+        rows = [of_frame(frame, launcher.owner_of(frame).plan) for frame in linked]
+        arena: int = native_of(plan).frame.arena_bytes
+        return sum(moved for moved, _ in rows), arena + sum(made for _, made in rows)
     compiled = getattr(plan, "compiled", plan)
     frame = compiled.native_plan.frame
     if frame is None:
         return 0, 0
+    moved, made = of_frame(frame, compiled)
+    return moved, frame.arena_bytes + made
+
+
+def native_of(plan: Any) -> Any:
+    """The native plan of the link of a path's parts; None without a link."""
+    linked = plan if isinstance(plan, LinkedPlan) else getattr(plan, "linked", None)
+    return None if linked is None else linked.native_plan
+
+
+def linked_frames(plan: Any) -> list[Any]:
+    """The frames of the parts of a link, in the order in which they run."""
+    native = native_of(plan)
+    if native is None or native.frame is None:
+        return []
+    return [part.frame for part in native.frame.linked if part.frame is not None]
+
+
+def of_frame(frame: Any, compiled: Any) -> tuple[int, int]:
+    """(bytes that kernels read and write, bytes of results) of a frame of a plan."""
     found = _OF_FRAMES.get(frame)
     if found is None:
         code, value = compiled.code, launcher.owner_of(frame).value
         steps = [describe(step, code, value, Lines(None, None)) for step in code.steps]
         moved = sum((step.read or 0) + (step.written or 0) for step in steps)
         made = sum(value(size_of(code.function, r.base)) for r in code.results if r.owns)
-        found = _OF_FRAMES[frame] = moved, frame.arena_bytes + made
+        found = _OF_FRAMES[frame] = moved, made
     return found
 
 

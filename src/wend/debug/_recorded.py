@@ -129,6 +129,10 @@ def _costs(states: list[Any], values: list[Any], args: list[Any]) -> list[tuple[
     return costs
 
 
+#: Ops over all steps of recurrent layers.
+RECURRENT = frozenset({"rnn_scan", "gru_scan", "lstm_scan"})
+
+
 def cost_of(node: Any, size: Any) -> tuple[int, int]:
     """(operations, multiply-adds) of a primitive: two operations are a multiply-add.
 
@@ -149,6 +153,10 @@ def cost_of(node: Any, size: Any) -> tuple[int, int]:
     if prim.name.startswith("conv") and len(node.inputs) > 1:
         x, weight, out = [size(i) for i in (*node.inputs[:2], node.outputs[0])]
         macs = macs_of_convolution(prim.name, x, weight, out)
+        return 2 * macs, macs
+    if prim.name in RECURRENT:  # a product with each state
+        rows, weight = size(node.outputs[0]), size(node.inputs[1])
+        macs = prod(rows[:-1]) * prod(weight[-2:])
         return 2 * macs, macs
     if prim.is_view or not node.inputs:
         return 0, 0

@@ -96,9 +96,9 @@ def layer_step(layer, data):
 
 
 def test_few_ops_of_many_primitives_are_run_by_groups_from_the_third_visit_on():
-    """A recurrent layer records an op a step, which is a cell of fifteen primitives."""
+    """A projected layer records ops for each step, with a cell of fifteen primitives."""
     torch.manual_seed(0)
-    layer = torch.nn.GRU(4, 5).double()
+    layer = torch.nn.LSTM(4, 6, proj_size=5).double()
     data = torch.randn(12, 3, 4, dtype=torch.float64)
     with config.override(autobatch=False, compile=False):
         expected, _ = layer_step(layer, data)

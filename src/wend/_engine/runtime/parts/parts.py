@@ -43,8 +43,11 @@ PART_ROOTS.append(ROOT)
 LEAST = 4
 #: Groups run equal ops side by side: where that is so for this share of the steps, it pays. Fewer
 #: steps than this count as so many, off the trie for one and a half times as many at most: what
-#: groups do once per flush has to be worthwhile. On the trie, parts are linked in the end.
-SIDE_BY_SIDE, FEWEST, FEWEST_KNOWN = 0.34, 140, 400
+#: groups do once per flush has to be worthwhile.
+SIDE_BY_SIDE, FEWEST = 0.34, 140
+#: A path that comes back often, of so many parts at most, has its parts linked in the end: there
+#: fewer steps than the second number count as so many. At least one of so many flushes is a visit.
+FEW, FEWEST_BACK, FREQUENT = 32, 400, 16
 #: Flushes of more steps are not looked at: groups take long flushes.
 MOST = 500
 #: Whether flushes are cut at all: in plain Python the cutting would take too long.
@@ -120,8 +123,8 @@ def cutter_of(job: Any, is_backward: bool = False) -> Any:
     n_steps: float = len(job.states) - (cutter.ends[0] if cutter.whole else 0)
     if state is None:
         n_steps = min(max(n_steps, FEWEST), 1.5 * n_steps)
-    else:
-        n_steps = max(n_steps, FEWEST_KNOWN)
+    elif n <= FEW and state.passed > 1 and is_frequent(state):
+        n_steps = max(n_steps, FEWEST_BACK)
     if cutter.follow() > SIDE_BY_SIDE * n_steps:
         return None
     if state is not None:
@@ -257,6 +260,11 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
     return True
 
 
+def is_frequent(state: State) -> bool:
+    """Return whether a path has come back, and at least one of `FREQUENT` flushes is a visit."""
+    return bool(0 < _hot.count("flushes") - state.born <= FREQUENT * state.passed)
+
+
 def is_worth_linking(state: State) -> bool:
     """Return whether a path with parts has come back often enough to be linked.
 
@@ -265,8 +273,7 @@ def is_worth_linking(state: State) -> bool:
     plans = state.plans or {}
     if ENDS not in plans or state.passed < plans.get(LINKS, 1):
         return False
-    often = _hot.count("flushes") - state.born <= OFTEN * state.passed
-    return bool(often or plans.get(SPENT, 0.0) >= LINKING * plans[ENDS][1][-1])
+    return bool(is_frequent(state) or plans.get(SPENT, 0.0) >= LINKING * plans[ENDS][1][-1])
 
 
 def put_off(state: State, reason: Unlinkable, visits: int = 1) -> None:
