@@ -45,9 +45,11 @@ LEAST = 4
 #: steps than this count as so many, off the trie for one and a half times as many at most: what
 #: groups do once per flush has to be worthwhile.
 SIDE_BY_SIDE, FEWEST = 0.34, 140
-#: A path that comes back often, of so many parts at most, has its parts linked in the end: there
-#: fewer steps than the second number count as so many. At least one of so many flushes is a visit.
-FEW, FEWEST_BACK, FREQUENT = 32, 400, 16
+#: Paths of training, and paths that come back, are linked in the end if they have so many parts at
+#: most: there fewer steps than the second number count as so many.
+FEW, FEWEST_BACK = 32, 400
+#: A path comes back often if at least one of so many flushes is a visit.
+FREQUENT = 16
 #: Flushes of more steps are not looked at: groups take long flushes.
 MOST = 500
 #: Whether flushes are cut at all: in plain Python the cutting would take too long.
@@ -123,7 +125,7 @@ def cutter_of(job: Any, is_backward: bool = False) -> Any:
     n_steps: float = len(job.states) - (cutter.ends[0] if cutter.whole else 0)
     if state is None:
         n_steps = min(max(n_steps, FEWEST), 1.5 * n_steps)
-    elif n <= FEW and state.passed > 1 and is_frequent(state):
+    elif n <= FEW and (is_backward or (state.passed > 1 and is_frequent(state))):
         n_steps = max(n_steps, FEWEST_BACK)
     if cutter.follow() > SIDE_BY_SIDE * n_steps:
         return None
