@@ -218,6 +218,31 @@ def test_paths_without_gradients(made):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_results_of_host_steps_in_other_shapes(made):
+    """A result may show an array that a host step has made, with other dims."""
+
+    def step(rng):
+        h = torch.zeros(BATCH, WIDTH)
+        for _ in range(5):
+            x = torch.tensor(rng.normal(size=(BATCH, WIDTH)).astype("f"))
+            h = torch.sort(h * 0.5 + x, dim=1).values
+            h = h.reshape(WIDTH, BATCH)
+            h = h.reshape(BATCH, WIDTH)
+        return h.reshape(-1), torch.sort(h, dim=0).values.reshape(2, -1)
+
+    found, expected = [], []
+    with torch.no_grad():
+        for k in range(30):
+            found.append([y.numpy().copy() for y in step(np.random.default_rng(k))])
+            with torch.eager():
+                expected.append([y.numpy().copy() for y in step(np.random.default_rng(k))])
+            jit.drain()
+    assert made
+    for row, other in zip(found, expected, strict=True):
+        for a, b in zip(row, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
 def linked_step(made, n=5):
     """A function that trains a net by paths that have been linked."""
     net, rng = Net(), np.random.default_rng(1)

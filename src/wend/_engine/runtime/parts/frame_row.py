@@ -269,7 +269,7 @@ class FrameRow:
         if block.found is not None:
             layout = slot.strides or dense_strides(type_.shape, dtype.itemsize)
             shows.append(
-                (FOUND, block.found, whole, tuple(type_.shape), dtype, slot.offset, layout)
+                (FOUND, block.found, False, tuple(type_.shape), dtype, slot.offset, layout)
             )
             return SHOWN, len(shows) - 1
         if block.leaf < 0 and block.given < 0:
