@@ -119,11 +119,11 @@ class Cutter:
         return not labelled and (forced == 0 or len(self.ends) > forced + 1 + self.whole)
 
     def reads_between(self, step, first, end):
-        """Whether a step reads a value from `first` to `end` as one of its first operands."""
+        """Whether a step reads a value from `first` to `end` among its first operands."""
         return first <= step.i0 < end or first <= step.i1 < end or first <= step.i2 < end
 
     def reads_any(self, step, labelled):
-        """Whether a step reads one of these values."""
+        """Whether a step reads any of these values."""
         if step.i0 in labelled or step.i1 in labelled or step.i2 in labelled:
             return True
         return step.rest is not None and not labelled.isdisjoint(step.rest)

@@ -319,7 +319,7 @@ class Place(NamedTuple):
 
 
 def placed(expr: Any, args: tuple[int, ...]) -> Any:
-    """Return an arg of a backward step as an arg of the path where it is one."""
+    """Return an arg of a backward step as an arg of the path, if the path has that arg."""
     if type(expr) is tuple and expr[0] == ARG:
         return Place(args[expr[1]])
     return expr

@@ -48,7 +48,7 @@ SIDE_BY_SIDE, FEWEST = 0.34, 140
 #: Paths of training, and paths that come back, are linked in the end if they have so many parts at
 #: most: there fewer steps than the second number count as so many.
 FEW, FEWEST_BACK = 32, 400
-#: A path comes back often if at least one of so many flushes is a visit.
+#: A path comes back often if a visit comes at least every so many flushes.
 FREQUENT = 16
 #: Flushes of more steps are not looked at: groups take long flushes.
 MOST = 500
@@ -263,7 +263,7 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
 
 
 def is_frequent(state: State) -> bool:
-    """Return whether a path has come back, and at least one of `FREQUENT` flushes is a visit."""
+    """Return whether a path has come back, a visit at least every `FREQUENT` flushes."""
     return bool(0 < _hot.count("flushes") - state.born <= FREQUENT * state.passed)
 
 

@@ -11,7 +11,7 @@ MADE, LEAF, FOUND, SHOWN = launcher.sources()
 
 
 class Unlinkable(Exception):
-    """Raised where the parts of a path have to run one by one; says why."""
+    """Raised where the parts of a path have to run by themselves; says why."""
 
 
 class NotYet(Unlinkable):
@@ -71,7 +71,7 @@ def home_of(slot: MemorySlot, shape: tuple[int, ...], dtype: Any) -> tuple[Any, 
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int], size: int) -> bool:
-    """Whether elements in strides lie one behind the other."""
+    """Whether elements in strides lie without gaps, in order."""
     if 0 in shape:
         return True
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
@@ -82,7 +82,7 @@ def is_dense(shape: Sequence[int], strides: Sequence[int], size: int) -> bool:
 
 
 def dense_strides(shape: Sequence[int], size: int) -> tuple[int, ...]:
-    """The strides in bytes of elements one behind the other."""
+    """The strides in bytes of elements without gaps, in order."""
     strides = []
     for extent in reversed(shape):
         strides.append(size)
