@@ -98,8 +98,7 @@ cdef class LinkedPart:
     cdef public object words
     cdef public long long words_at
 
-@cython.locals(v=Value, at="long long", row="long long", data="long long", made=list, kept=list,
-               part=LinkedPart, i=Py_ssize_t, stoppable=bint)
+@cython.locals(row="long long", made=list, kept=list, part=LinkedPart, stoppable=bint)
 cdef list launch_link(ArgumentBlock frame, list values, list args, long long arena, list touched)
 @cython.locals(source="long long")
 cdef long long slot_at(long long words, long long row, long long arena)
@@ -108,8 +107,7 @@ cdef combine(ArgumentBlock link, LinkedPart part, long long row, long long arena
 @cython.locals(frame=ArgumentBlock, words="long long", _=Py_ssize_t)
 cdef fill_table(LinkedPart part, long long row, long long arena)
 @cython.locals(frame=ArgumentBlock, row="long long", own=list, at=Py_ssize_t, start="long long",
-               numbers=list, k=Py_ssize_t, move=tuple, word="long long", category=int, step=tuple,
-               code="long long", i=object, place="long long")
+               numbers=list, k=Py_ssize_t, step=tuple, code="long long", i=object, place="long long")
 cdef bint run_part(ArgumentBlock link, LinkedPart part, list values, list args, list made,
                    list kept, list touched, long long arena, bint stoppable) except -1
 @cython.locals(v=Value, k=Py_ssize_t, i=Py_ssize_t)
@@ -151,9 +149,15 @@ cpdef int launch_at(ArgumentBlock frame, tuple made, long long table, list value
 
 cdef fit(ArgumentBlock frame, tuple words)
 
-@cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
-               step=tuple, row=tuple, k=Py_ssize_t, i=Py_ssize_t, word="long long", category=int,
-               place="long long", code="long long", stoppable=bint)
+@cython.locals(v=Value, at="long long", i=Py_ssize_t, data="long long")
+cdef long long enter_leaves(ArgumentBlock frame, tuple leaves, list values, list kept) except -1
+@cython.locals(made=list)
+cdef list make_outs(ArgumentBlock frame, long long at)
+@cython.locals(start="long long", row=tuple, word="long long", category=int)
+cdef fill_numbers(ArgumentBlock frame, list types, list args)
+
+@cython.locals(at="long long", start="long long", made=list, kept=list, step=tuple,
+               code="long long", stoppable=bint)
 cpdef list launch(ArgumentBlock frame, list values, list types, list args, long long arena, list touched)
 
 @cython.locals(v=Value, k=Py_ssize_t, i=Py_ssize_t, place="long long")

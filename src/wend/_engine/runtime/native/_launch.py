@@ -259,18 +259,13 @@ def alone():
 ALONE = alone()
 
 
-def launch(frame, values, types, args, arena, touched):
-    """Run the steps; returns the arrays made, or None if a kernel noted a failure.
+def enter_leaves(frame, leaves, values, kept):
+    """Write the addresses of leaves into the table; return where the table goes on.
 
-    An exception of a signal handler ends a run of long kernels, until leaves are written to.
-
-    touched: handles and their values before the flush; None if no leaf may be overwritten
+    kept: takes dense copies, which have to live until the kernels have run
     """
-    table = frame.table
-    put(table, arena)
-    at = table + 8
-    kept = []
-    for i in frame.leaves:
+    at = frame.table + 8
+    for i in leaves:
         v = values[i]
         array = v.buffer
         data = array_data(array)
@@ -280,8 +275,11 @@ def launch(frame, values, types, args, arena, touched):
             data = array_data(array)
         put(at, data)
         at += 8
-    v = array = None  # else the last leaf would have an owner more: see `donated`
-    weigh(frame, values, arena)
+    return at
+
+
+def make_outs(frame, at):
+    """The arrays that are made at once, None for others; their addresses are written from `at`."""
     made = []
     for make, shape, dtype, at_once in frame.outs:
         if not at_once:
@@ -291,6 +289,11 @@ def launch(frame, values, types, args, arena, touched):
             made.append(array)
             put(at, array_data(array))
         at += 8
+    return made
+
+
+def fill_numbers(frame, types, args):
+    """Write the words that follow from moving args, and the run-time numbers."""
     start = frame.fault
     for row in frame.moves:
         put(start + row[0], moved(row, args))
@@ -300,6 +303,23 @@ def launch(frame, values, types, args, arena, touched):
             put_double(start + word, number)
         else:
             put(start + word, number)
+
+
+def launch(frame, values, types, args, arena, touched):
+    """Run the steps; returns the arrays made, or None if a kernel noted a failure.
+
+    An exception of a signal handler ends a run of long kernels, until leaves are written to.
+
+    touched: handles and their values before the flush; None if no leaf may be overwritten
+    """
+    table = frame.table
+    put(table, arena)
+    kept = []
+    at = enter_leaves(frame, frame.leaves, values, kept)
+    weigh(frame, values, arena)
+    made = make_outs(frame, at)
+    start = frame.fault
+    fill_numbers(frame, types, args)
     put(start, 0)
     patch(frame.patches, frame.n_patches, table)
     stoppable = True  # until leaves are written to
@@ -325,29 +345,9 @@ def launch_link(frame, values, args, arena, touched):
     """As `launch`, for a link of frames."""
     row = frame.table
     put(row, arena)
-    at = row + 8
     kept = []
-    for i in frame.entering:
-        v = values[i]
-        array = v.buffer
-        data = array_data(array)
-        if data == -1:
-            array = owner_of(frame).dense(array)
-            kept.append(array)
-            data = array_data(array)
-        put(at, data)
-        at += 8
-    v = array = None  # else the last leaf would have an owner more: see `donated`
-    made = []
-    at = row + 8 * frame.first_out
-    for make, shape, dtype, at_once in frame.outs:
-        if not at_once:
-            made.append(None)
-        else:
-            array = make_array(make, shape, dtype)
-            made.append(array)
-            put(at, array_data(array))
-        at += 8
+    enter_leaves(frame, frame.entering, values, kept)
+    made = make_outs(frame, row + 8 * frame.first_out)
     stoppable = True  # until leaves are written to
     for part in frame.linked:
         if part.kind != FRAME:
@@ -416,15 +416,7 @@ def run_part(link, part, values, args, made, kept, touched, arena, stoppable):
         weigh(frame, own, arena)
     start = frame.fault
     if frame.moves or frame.numbers:
-        numbers = args_of(part, args)
-        for move in frame.moves:
-            put(start + move[0], moved(move, numbers))
-        for word, expr, category in frame.numbers:
-            number = evaluate(expr, part.types, numbers)
-            if category == 2:
-                put_double(start + word, number)
-            else:
-                put(start + word, number)
+        fill_numbers(frame, part.types, args_of(part, args))
     put(start, 0)
     patch(frame.patches, frame.n_patches, frame.table)
     for step in frame.steps:
