@@ -1,15 +1,23 @@
 """Builds the hot core and what runs on it: Python sources, compiled with the types in their .pxd.
 
-`WEND_PURE=1 pip install .` leaves them uncompiled: slower recording, the same results.
+    WEND_PURE=1             leave them uncompiled: slower recording, the same results
+    WEND_READY_KERNELS=DIR  take the kernels that another build has made, and make none
+
+A build for another processor takes CC and LDSHARED as always, `_PYTHON_HOST_PLATFORM` for the name
+of the wheel, and SETUPTOOLS_EXT_SUFFIX for the names of the modules (scripts/wheels).
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -36,20 +44,32 @@ FIBERS = ENGINE / "runtime" / "fibers"
 STEP = ENGINE / "runtime" / "numpy_executor" / "_step"
 CUTTER = ENGINE / "runtime" / "parts" / "_cutter"
 READY_KERNELS = Path("wend") / "_tools" / "ready_kernels.py"
-# Python's own flags ask for debug information, which would be six sevenths of the libraries, and
-# for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
-# No exception passes through this code: it needs no tables for unwinding, a fourteenth of it.
-COMPILE = ["-O2", "-g0", "-fno-plt", "-Wno-unused-function"]
-if sys.platform == "linux":
-    COMPILE.append("-fno-asynchronous-unwind-tables")
+# Read first in each module: what errors show of the compiled functions.
+TRACEBACKS = str(CORE / "tracebacks.h")
+#: Flags for the compiler and for the linker, by system. Python's own flags ask for debug
+#: information, which would be six sevenths of the libraries, and for -O3, which makes them a sixth
+#: larger and not faster (benchmarks/recording.py).
+GNU = ["-O2", "-g0", "-Wno-unused-function", "-include", TRACEBACKS]
+COMPILE = {
+    # No exception passes through this code: it needs no tables for unwinding, a fourteenth of it.
     # That functions and labels start at round addresses would be a twentieth.
-    COMPILE += [f"-fno-align-{what}" for what in ("functions", "jumps", "labels", "loops")]
+    "linux": [
+        *(*GNU, "-fno-plt", "-fno-asynchronous-unwind-tables"),
+        *(f"-fno-align-{what}" for what in ("functions", "jumps", "labels", "loops")),
+    ],
+    "darwin": GNU,
+    "win32": ["/O2", "/utf-8", "/FI", TRACEBACKS],
+}.get(sys.platform, GNU)
 # Code and data in one piece of the file: pages of zeros between them would be a hundredth.
-LINK = ["-Wl,--strip-all", "-Wl,-z,noseparate-code"] if sys.platform == "linux" else []
+LINK = {"linux": ["-Wl,--strip-all", "-Wl,-z,noseparate-code"]}.get(sys.platform, [])
 if platform.libc_ver()[0] == "glibc" and _version(platform.libc_ver()[1]) >= (2, 36):
     # Addresses to be relocated as a list of bits, which loaders before 2.36 do not know: a
     # twentieth. Linkers before binutils 2.38 say that they leave it.
     LINK.append("-Wl,-z,pack-relative-relocs")
+#: Flags of what runs once for new sizes: a quarter smaller.
+SMALL = {"win32": ["/O1"]}.get(sys.platform, ["-Os"])
+#: Flags of what starts threads.
+THREADS = {"win32": []}.get(sys.platform, ["-pthread"])
 PURE_REMEDY = """
 Wend's hot core could not be compiled.
 
@@ -96,6 +116,28 @@ class BuildCore(build_ext):
         if self.parallel is None:
             self.parallel = processors()
 
+    def build_extensions(self) -> None:
+        """Build all, without the linker's flags that save space where the linker lacks these."""
+        for extension in self.extensions:
+            extension.extra_link_args = [
+                flag for flag in extension.extra_link_args if self.links_with(flag)
+            ]
+        super().build_extensions()
+
+    @functools.cache  # noqa: B019 (there is a single builder)
+    def links_with(self, flag: str) -> bool:
+        """Whether the linker knows a flag; an empty library is made to find out."""
+        if not flag.startswith("-Wl,-z,"):
+            return True
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "empty.c"
+            source.write_text("int wend_empty;\n", encoding="utf-8")
+            command = [*self.compiler.linker_so, str(source), "-o", f"{folder}/empty.so", flag]
+            if not hasattr(os, "fork") or shutil.which(command[0]) is None:
+                return True
+            tried = subprocess.run(command, capture_output=True, check=False)
+        return tried.returncode == 0
+
     def run(self) -> None:
         try:
             super().run()
@@ -109,11 +151,25 @@ class BuildCore(build_ext):
         """Compile kernels for this processor's level, and for AVX2 too where that is below.
 
         root: the folder of the package. Without LLVM nothing is made: users compile as they go.
+        Nor is anything made for another kind of processor: its code would have to run here.
         """
         folder = str(root / "wend" / "_engine" / "compiler" / "ready")
+        if os.environ.get("WEND_READY_KERNELS"):
+            shutil.copytree(os.environ["WEND_READY_KERNELS"], folder, dirs_exist_ok=True)
+            return
+        if not sysconfig.get_platform().endswith(platform.machine().lower()):
+            self.announce(f"ready-made kernels: none for {sysconfig.get_platform()}", 2)
+            return
+        paths = [str(root), os.environ.get("PYTHONPATH", "")]
         done = subprocess.run(
             [sys.executable, "-m", "wend._tools.ready_kernels", folder],
-            env={**os.environ, "PYTHONPATH": str(root)},
+            # pip shows a build its packages by PYTHONPATH. Bytecode would come into the wheel, and
+            # be a third of it: installers make their own.
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -141,7 +197,6 @@ def extensions() -> list[Any]:
     from Cython.Build import cythonize
     from Cython.Compiler import Options
 
-    flags = [] if os.name == "nt" else COMPILE
     headers = [*map(str, sorted(CORE.glob("*.h"))), *map(str, sorted(CORE.glob("*.pxd")))]
     core, *parts = [
         Extension(
@@ -149,7 +204,7 @@ def extensions() -> list[Any]:
             [str(CORE / f"{name}.py")],
             include_dirs=[str(CORE)],
             depends=headers,
-            extra_compile_args=flags,
+            extra_compile_args=COMPILE,
             extra_link_args=LINK,
         )
         for name in PARTS
@@ -166,15 +221,15 @@ def extensions() -> list[Any]:
             str(NATIVE / "_launch.pxd"),
             str(BATCHING / "_grouper_shim.h"),
         ],
-        extra_compile_args=flags,
-        extra_link_args=LINK if os.name == "nt" else [*LINK, "-pthread"],
+        extra_compile_args=COMPILE,
+        extra_link_args=[*LINK, *THREADS],
     )
     grouper = Extension(
         "wend._engine.runtime.batching._grouper",
         [str(BATCHING / "_grouper.py")],
         include_dirs=runtime,
         depends=[str(BATCHING / "_grouper.pxd"), str(BATCHING / "_grouper_shim.h")],
-        extra_compile_args=flags,
+        extra_compile_args=COMPILE,
         extra_link_args=LINK,
     )
     slabs = Extension(
@@ -185,7 +240,7 @@ def extensions() -> list[Any]:
             *(str(BATCHING / name) for name in ("_slabs.pxd", "_slabs_shim.h", "_grouper.pxd")),
             str(NATIVE / "_launch.pxd"),
         ],
-        extra_compile_args=flags,
+        extra_compile_args=COMPILE,
         extra_link_args=launcher.extra_link_args,
     )
     lanes = Extension(
@@ -197,7 +252,7 @@ def extensions() -> list[Any]:
             *(str(BATCHING / name) for name in ("_slabs.pxd", "_slabs_shim.h", "_grouper.pxd")),
             str(NATIVE / "_launch.pxd"),
         ],
-        extra_compile_args=flags,
+        extra_compile_args=COMPILE,
         extra_link_args=launcher.extra_link_args,
     )
     binding = Extension(
@@ -205,8 +260,7 @@ def extensions() -> list[Any]:
         [str(NATIVE / "_bind.py")],
         include_dirs=runtime,
         depends=[str(NATIVE / "_bind.pxd"), str(BATCHING / "_slabs_shim.h")],
-        # What runs once for new sizes: a quarter smaller.
-        extra_compile_args=[*flags, *([] if os.name == "nt" else ["-Os"])],
+        extra_compile_args=[*COMPILE, *SMALL],
         extra_link_args=LINK,
     )
     cutter = Extension(
@@ -214,7 +268,7 @@ def extensions() -> list[Any]:
         [str(CUTTER.with_suffix(".py"))],
         include_dirs=runtime,
         depends=[str(CUTTER.with_suffix(".pxd")), str(BATCHING / "_grouper_shim.h")],
-        extra_compile_args=flags,
+        extra_compile_args=COMPILE,
         extra_link_args=LINK,
     )
     step = Extension(
@@ -225,9 +279,11 @@ def extensions() -> list[Any]:
             *(str(STEP.with_suffix(".pxd")), str(STEP.with_name("_step_shim.h"))),
             str(NATIVE / "_arrays.h"),
         ],
-        extra_compile_args=flags,
+        extra_compile_args=COMPILE,
         extra_link_args=LINK,
     )
+    for module in (launcher, grouper, slabs, lanes, binding, cutter, step):
+        module.depends.append(TRACEBACKS)
     shared = {
         "language_level": 3,
         "build_dir": "build/cython",

@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--all-data", action="store_true", help="each hand on each kind of data")
     args = parser.parse_args()
     if "torch" not in frameworks():
-        parser.error("PyTorch is not installed: pip install 'wend[torch]'")
+        parser.error("PyTorch is not installed: pip install 'wend-dl[torch]'")
     rows = []
     for program in args.workload:
         for hand in draw(args.seed, program, args.hands):

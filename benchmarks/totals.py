@@ -86,7 +86,7 @@ def main() -> None:
     if unknown:
         parser.error(f"no such workload: {', '.join(sorted(unknown))}; there are {names}")
     if "torch" not in frameworks():
-        parser.error("PyTorch is not installed: pip install 'wend[torch]'")
+        parser.error("PyTorch is not installed: pip install 'wend-dl[torch]'")
     # The compared libraries have been installed, and so their modules are bytecode already.
     compileall.compile_dir(HERE.parent / "src" / "wend", quiet=1)
     rows = []

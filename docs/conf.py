@@ -25,6 +25,8 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"Wend {release}"
+html_static_path = ["_static"]
+html_css_files = ["wend.css"]
 html_copy_source = False
 html_show_sphinx = False
 # Names of functions are long: a line each for many parameters.

@@ -14,6 +14,7 @@ from typing import Any
 
 import wend
 from wend import debug
+from wend._frontend.seeing.svg import svg_of
 
 FOLDER = Path(__file__).resolve().parent / "howto" / "pictures"
 
@@ -57,7 +58,25 @@ def step():
 
 def deep_step():
     deep(wend.ones(2, 5, 8)).backward()
+
+encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+adam = wend.optim.Adam(encoder.parameters())
+
+def layer_step():
+    encoder(wend.ones(2, 5, 8)).mean().backward()
+    adam.step()
+
+def settle(x):
+    h = x * 2
+    while h.abs().max() > 1:
+        if h.sum() > 0:
+            h = h / 2
+        else:
+            h = h * 0.25 + 0.1
+    return h.exp()
 """
+#: Boxes of the picture in which nearly all is unfolded.
+UNFOLDED = 160
 
 
 def pictures() -> dict[str, str]:
@@ -67,9 +86,17 @@ def pictures() -> dict[str, str]:
     space: dict[str, Any] = {}
     wend.synchronize()
     exec(compile(PROGRAM, name, "exec"), space)
+    net, x = space["net"], space["x"]
+    settle = wend.export.export(space["settle"], (x,))
+    difference = debug.diff(debug.graph(net, x), debug.graph(net, x, squashed=False))
+    squashed, plain = (side.picture() for side in difference._sides())
     return {
         "step.svg": debug.graph(space["step"])._repr_html_(),
         "deep.svg": debug.graph(space["deep_step"])._repr_html_(),
+        "unfolded.svg": svg_of(debug.graph(space["layer_step"]), UNFOLDED),
+        "loop.svg": debug.graph(settle)._repr_html_(),
+        "squashed.svg": squashed,
+        "plain.svg": plain,
     }
 
 

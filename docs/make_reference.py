@@ -2,9 +2,9 @@
 
     python docs/make_reference.py FOLDER
 
-One page a public module, and one for `Tensor`. Names are those that a program can use, wherever
-they are defined: public modules re-export what lies in `wend._frontend` and `wend._engine.ops`,
-some of it when first used.
+One page a public module, and one for `Tensor`; a page for each topic lists these. Names are those
+that a program can use, wherever they are defined: public modules re-export what lies in
+`wend._frontend` and `wend._engine.ops`, some of it when first used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +40,11 @@ TITLES = {
     "wend.optim": "optimisers",
     "wend.optim.lr_scheduler": "schedules of learning rates",
     "wend.optim.swa_utils": "averages of weights",
+    "wend.ao": "models of 8 bits",
+    "wend.errors": "errors",
+    "wend.futures": "results to come",
+    "wend.package": "names of packages of code",
+    "wend.torch_version": "versions that compare as numbers",
     "wend.autograd": "gradients",
     "wend.autograd.function": "functions with gradients of one's own",
     "wend.autograd.functional": "Jacobians and Hessians of functions",
@@ -110,6 +115,48 @@ TITLES = {
     "wend.distributed.nn.functional": "communication with gradients",
     "wend.distributed.optim": "optimizers shared out among ranks",
 }
+#: Modules whose page is by topic, most used first; names in no topic come last.
+TOPICS = {
+    "wend.debug": (
+        ("Time", ("why_slow", "explain", "paths", "batches", "variants")),
+        ("Memory", ("memory",)),
+        ("Wrong numbers", ("find_nan", "nan_guard", "why_no_gradient", "break_when")),
+        ("Graphs and models", ("graph", "watch", "diff", "summary")),
+    ),
+}
+REST = "What the functions return"
+#: Topics of the reference: (file, title, pages). A page belongs to the topic that names it, or else
+#: its package.
+SUBJECTS = (
+    ("tensors", "Tensors and functions of tensors", (
+        "wend.Tensor", "wend", "wend.linalg", "wend.fft", "wend.special", "wend.signal.windows",
+        "wend.random", "wend.quasirandom", "wend.types", "wend.storage", "wend.functional",
+        "wend.torch_version", "wend.xp",
+    )),
+    ("kinds", "Tensors of other kinds", ("wend.sparse", "wend.nested", "wend.masked")),
+    ("layers", "Layers and models", ("wend.nn",)),
+    ("training", "Training", (
+        "wend.optim", "wend.amp", "wend.utils.data", "wend.utils.checkpoint", "wend.distributions",
+        "wend.ao", "wend.hub",
+    )),
+    ("gradients", "Gradients and transformations", ("wend.autograd", "wend.func")),
+    ("seeing", "Seeing, measuring, testing", (
+        "wend.debug", "wend.profiler", "wend.autograd.profiler", "wend.testing", "wend.errors",
+    )),
+    ("files", "Files and programs without Python", (
+        "wend.serialization", "wend.export", "wend.onnx", "wend.aot", "wend.jit", "wend.fx",
+        "wend.package", "wend.compiler", "wend._dynamo", "wend._higher_order_ops",
+    )),
+    ("processes", "Several processes", (
+        "wend.distributed", "wend.multiprocessing", "wend.futures",
+    )),
+    ("extending", "Extending and exchanging", (
+        "wend.library", "wend.overrides", "wend.utils",
+    )),
+    ("devices", "Names of devices", (
+        "wend.accelerator", "wend.cpu", "wend.cuda", "wend.mps", "wend.mtia", "wend.xpu",
+    )),
+)  # fmt: skip
 #: Names that a package has from their first use on, which `dir` does not tell.
 WHEN_USED = {
     "wend": tuple(wend._ELSEWHERE),
@@ -119,6 +166,7 @@ WHEN_USED = {
 INSIDE = {"wend": ("ABSENT", "ALIASES", "NAMES", "Any", "check_layout", "PublicModule")}
 #: Families of functions whose titles are not the names of their files.
 FAMILIES = {
+    "C": "saving and loading",
     "_hot": "types",
     "addmm": "products with a sum",
     "api": "settings",
@@ -133,6 +181,7 @@ FAMILIES = {
     "index_dim": "gather",
     "index_put": "gather",
     "exchange": "making tensors",
+    "notebook": "settings",
     "methods": "other functions",
     "family": "views",
     "mapping": "many examples at once",
@@ -282,7 +331,8 @@ def prose(text: str) -> str:
     parts = re.split(r"``([^`]+)``|`([^`]+)`", " ".join(text.split()))
     told = []
     for k in range(0, len(parts), 3):
-        told.append(re.sub(r"([\\*_|`])", r"\\\1", parts[k]))
+        text = re.sub(r"([\\*_|`])", r"\\\1", parts[k])
+        told.append(re.sub(r"\b([a-z]+):(?=\w)", r"\1\\:", text))  # file:line is no address
         if k + 2 < len(parts):
             code = parts[k + 1] or parts[k + 2]
             before = "" if not told[-1] or told[-1][-1] in " (" else "\\ "
@@ -291,12 +341,31 @@ def prose(text: str) -> str:
     return "".join(told)
 
 
+#: The beginning of `name: meaning`, or of several names.
+NAMED = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): (?=\S)")
+
+
 def is_laid_out(paragraph: str) -> bool:
-    """Tell whether the lines of a paragraph mean something: columns, code, `name: meaning`."""
-    lines = paragraph.splitlines()
-    return any(re.search(r"^\s|\S {3,}\S|->", line) for line in lines) or any(
-        re.match(r"[\w*]+(, [\w*]+)*: ", line) for line in lines
-    )
+    """Tell whether the lines of a paragraph mean something: columns, or code."""
+    return any(re.search(r"^\s|\S {3,}\S|->", line) for line in paragraph.splitlines())
+
+
+def meanings(paragraph: str) -> list[tuple[str, str]]:
+    """A list of `name: meaning` as pairs; [] for any other paragraph.
+
+    Several may stand in a line, three spaces apart; further lines go on with the meaning.
+    """
+    rows: list[tuple[str, str]] = []
+    for line in paragraph.splitlines():
+        for piece in re.split(r" {3,}", line.strip()):
+            named = NAMED.match(piece)
+            if named is not None:
+                rows.append((named[1], piece[named.end() :]))
+            elif not rows:
+                return []
+            else:
+                rows[-1] = rows[-1][0], f"{rows[-1][1]} {piece}"
+    return rows
 
 
 def body(value: Any) -> str:
@@ -308,7 +377,10 @@ def body(value: Any) -> str:
 def paragraphs(value: Any) -> Iterator[str]:
     """The paragraphs of a docstring as reStructuredText."""
     for k, paragraph in enumerate(re.split(r"\n\s*\n", inspect.getdoc(value) or "")):
-        if k > 0 and is_laid_out(paragraph):
+        named = meanings(paragraph) if k > 0 else []
+        if named and "->" not in paragraph:
+            yield "\n".join(f"- {prose(f'`{name}`: {meaning}')}" for name, meaning in named)
+        elif k > 0 and is_laid_out(paragraph):
             yield "::\n\n" + textwrap.indent(textwrap.dedent(paragraph), "    ")
         elif paragraph.strip():
             yield prose(paragraph)
@@ -362,8 +434,33 @@ def page(name: str, found: list[Entry], documented: set[type]) -> str:
         parts += by_family(found, documented)
     else:
         parts.append(body(importlib.import_module(name)) + "\n")
-        parts += [describe(entry, documented) for entry in found]
+        if name in TOPICS:
+            parts += by_topic(found, documented, TOPICS[name])
+        else:
+            parts += [describe(entry, documented) for entry in found]
     return "\n".join(parts)
+
+
+def by_topic(
+    found: list[Entry], documented: set[type], topics: tuple[tuple[str, tuple[str, ...]], ...]
+) -> Iterator[str]:
+    """The functions of a module by topic; then what they return, which programs do not make."""
+    by_name = {name: entry for entry in found for name in entry.names}
+    for heading, names in topics:
+        yield title(heading, "-")
+        for name in names:
+            yield describe(by_name.pop(name), documented)
+    if by_name:
+        yield title(REST, "-")
+    for entry in by_name.values():
+        text = describe(entry, documented)
+        yield text if not inspect.isclass(entry.value) else without_parameters(text)
+
+
+def without_parameters(text: str) -> str:
+    """The text of a class, without the parameters of its constructor."""
+    head, rest = text.split("\n", 1)
+    return f"{head.partition('(')[0]}\n{rest}"
 
 
 def by_family(found: list[Entry], documented: set[type]) -> Iterator[str]:
@@ -379,6 +476,32 @@ def by_family(found: list[Entry], documented: set[type]) -> Iterator[str]:
         yield title(heading[0].upper() + heading[1:], "-")
         for entry in families[heading]:
             yield describe(entry, documented)
+
+
+def subject_of(name: str) -> str:
+    """The topic of a page: of the longest name that the page's name begins with."""
+    owners = [
+        (len(owner), file)
+        for file, _, owners in SUBJECTS
+        for owner in owners
+        if name == owner or (owner != "wend" and name.startswith(f"{owner}."))
+    ]
+    if not owners:
+        raise ValueError(f"SUBJECTS of docs/make_reference.py has no place for {name}")
+    return max(owners)[1]
+
+
+def subject_pages(names: Iterable[str]) -> dict[str, str]:
+    """The pages of topics by file, each with its modules: the order of SUBJECTS, then by name."""
+    order = [name for _, _, owners in SUBJECTS for name in owners]
+    rank = {name: k for k, name in enumerate(order)}
+    pages = {}
+    ranked = sorted(names, key=lambda name: (rank.get(name, len(rank)), name))
+    for file, heading, _ in SUBJECTS:
+        listed = "\n".join(f"   {name}" for name in ranked if subject_of(name) == file)
+        toctree = f".. toctree::\n   :maxdepth: 1\n\n{listed}\n"
+        pages[f"{file}.rst"] = "\n".join([HEAD, title(heading), toctree])
+    return pages
 
 
 def tensor_page() -> str:
@@ -404,6 +527,7 @@ def write(folder: Path) -> list[Path]:
     documented = {value for value in offered if inspect.isclass(value)}
     pages = {f"{name}.rst": page(name, here, documented) for name, here in found.items()}
     pages["wend.Tensor.rst"] = tensor_page()
+    pages |= subject_pages(name.removesuffix(".rst") for name in pages)
     for old in folder.glob("*.rst"):
         if old.name not in pages:
             old.unlink()

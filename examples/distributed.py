@@ -1,6 +1,6 @@
 """Data-parallel training: a CNN on scikit-learn's digits, and the TreeLSTM of ``trees.py``.
 
-    wend launch --nproc-per-node 2 examples/distributed.py           # Wend, on MPI
+    wend launch --nproc-per-node 2 examples/distributed.py           # Wend
     torchrun --nproc-per-node 2 examples/distributed.py              # PyTorch
     wend run examples/distributed.py                                 # one process
 
@@ -34,7 +34,7 @@ def begin() -> tuple[int, int]:
     alone = not any(name in os.environ for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"))
     rest = {"init_method": "tcp://127.0.0.1:29500", "world_size": 1, "rank": 0} if alone else {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Wend says that MPI carries the data
+        warnings.simplefilter("ignore")  # under MPI, Wend says that MPI carries the data
         dist.init_process_group("gloo", **rest)
     return dist.get_rank(), dist.get_world_size()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import wend
+from wend._tools.demo import comparison, runs
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -35,8 +36,37 @@ def test_the_two_commands_are_there():
     for command in commands:
         done = subprocess.run(["bash", "-n", ROOT / command], capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
-    assert "examples/digits.py" in (ROOT / "scripts/demo").read_text()
-    assert (ROOT / "examples/digits.py").exists()
+    assert "-m wend demo" in (ROOT / "scripts/demo").read_text()
+
+
+def test_the_table_is_the_demo_s():
+    """Its rows are those that the command prints; ratios and losses are as the command has them."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Two commands")[1]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    tables = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    start = tables.index(list(comparison.COLUMNS))
+    rows = [dict(zip(comparison.COLUMNS, row, strict=True)) for row in tables[start + 2 :]]
+    version = re.search(r"by (PyTorch [\d.]+),", section)[1]
+    ways = ("Wend, first run", version, "Wend, again")
+    assert [(row["program"], row["run by"]) for row in rows] == [
+        (program, way) for program in runs.PROGRAMS for way in ways
+    ]
+    for k, row in enumerate(rows):
+        torch = rows[k // 3 * 3 + 1]
+        assert float(row["last loss"]) == pytest.approx(float(torch["last loss"]), rel=1e-3)
+        if row is torch:
+            assert row["PyTorch / Wend"] == ""
+        else:
+            ratio = seconds(torch["a step"]) / seconds(row["a step"])
+            assert float(row["PyTorch / Wend"]) == pytest.approx(ratio, abs=0.1)
+    # When, on which machine, by which command.
+    assert re.search(r"^20\d\d-\d\d-\d\d, .+ cores$", section, re.MULTILINE)
+    assert "steps by Wend, by PyTorch" in section and "bash scripts/demo" in section
+
+
+def seconds(text):
+    number, unit = text.split()
+    return float(number) * {"s": 1.0, "ms": 0.001}[unit]
 
 
 def test_the_taste_runs(tmp_path):
@@ -189,6 +219,25 @@ def machine_code():
     assert config.settings.compile is not None and config.settings.strict
 
 
+def archives_and_bytes():
+    """The archives themselves: `tests/frontend/torchscript`; here a script by the same reader."""
+    layer, file = wend.nn.Linear(2, 2), io.BytesIO()
+    wend.jit.save(wend.jit.script(layer), file)
+    file.seek(0)
+    again = wend.jit.load(file)
+    again(wend.ones(3, 2)).sum().backward()
+    assert all(p.grad is not None for p in again.parameters())
+    model = wend.nn.Sequential(wend.nn.Linear(8, 8))
+    small = wend.ao.quantization.quantize_dynamic(model, {wend.nn.Linear})
+    x = wend.ones(1, 8)
+    assert (small(x) - model(x)).abs().max() < 0.05
+    by_tracing, mapping = wend.ao.quantization.quantize_fx, wend.ao.quantization.QConfigMapping()
+    mapping.set_global(wend.ao.quantization.default_qconfig)
+    prepared = by_tracing.prepare_fx(model.eval(), mapping, (x,))
+    prepared(x)
+    assert (by_tracing.convert_fx(prepared)(x) - model(x)).abs().max() < 0.05
+
+
 WORKS = {
     "Tensors of": types_of_tensors,
     "Gradients of any order": gradients,
@@ -198,6 +247,7 @@ WORKS = {
     "Training on many": many_processes,
     "The programs in `examples/`": examples_and_libraries,
     "Static graphs": static_graphs,
+    "Archives of TorchScript": archives_and_bytes,
     "`wend.batched`": batches,
     "Generated machine code": machine_code,
 }
@@ -210,9 +260,10 @@ def named_in_vain():
     assert not wend.cuda.is_available()
 
 
-def quantised():
-    with pytest.raises(AttributeError, match="quantize_per_tensor"):
-        wend.quantize_per_tensor(wend.ones(2), 0.1, 0, wend.qint8)
+def small_types():
+    """Bytes of two elements each are not there."""
+    with pytest.raises((AttributeError, RuntimeError, NotImplementedError)):
+        wend.quantize_per_tensor(wend.ones(2), 0.1, 0, wend.quint4x2)
 
 
 def parts_in_processes():
@@ -234,7 +285,7 @@ def other_systems():
 
 NOT_YET = {
     "GPUs": named_in_vain,
-    "Quantised tensors": quantised,
+    "Quantised types of less": small_types,
     "Tensors whose parts": parts_in_processes,
     "Windows and macOS": other_systems,
 }

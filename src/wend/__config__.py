@@ -11,7 +11,7 @@ __all__ = ["parallel_info", "show"]
 
 def show() -> str:
     """Versions of the packages that make and run code."""
-    return "".join(f"  - {name} {version(name)}\n" for name in ("numpy", "scipy", "llvmlite"))
+    return "".join(f"  - {name} {version(name)}\n" for name in ("numpy", "llvmlite"))
 
 
 def parallel_info() -> str:

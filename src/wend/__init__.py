@@ -41,6 +41,7 @@ from wend._frontend.api import *
 from wend._frontend import formats as _formats
 from wend._frontend.public.checks import *
 from wend._frontend import linalg as _linalg
+from wend._frontend.qschemes import *
 from wend._frontend.public.spectrograms import istft, stft
 from wend._frontend import overrides as _overrides
 from wend._frontend.rare.streams import Event, Stream
@@ -97,8 +98,15 @@ _FOREACH = [
     *(f"_foreach_{name}" for name in "clone copy_ max mm norm powsum zero_".split()),
 ]
 
+_QUANTIZED = (
+    "dequantize fake_quantize_per_channel_affine fake_quantize_per_tensor_affine int_repr "
+    "q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point "
+    "quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic"
+).split()
+
 #: Names that load with their module, when first used.
 _ELSEWHERE = {
+    **dict.fromkeys(_QUANTIZED, "wend._frontend.quantized.functions"),
     **dict.fromkeys(_AS_SCHEMAS, "wend.nn.functional._as_schemas"),
     **dict.fromkeys(_FOREACH, "wend._frontend.rare.foreach"),
     **dict.fromkeys(_SWITCHES, "wend._frontend.rare.switches"),
@@ -125,6 +133,8 @@ _ELSEWHERE = {
     "vmap": "wend.func",
     "autobatch": "wend._frontend.batching.batched",
     "batched": "wend._frontend.batching.batched",
+    "load_ipython_extension": "wend._tools.notebook",
+    "unload_ipython_extension": "wend._tools.notebook",
     "summary": "wend.debug",
     "set_anomaly_enabled": "wend.autograd",
     "is_anomaly_enabled": "wend.autograd",
@@ -148,7 +158,8 @@ _LAZY = frozenset(
     "random special masked testing distributed distributions multiprocessing amp serialization "
     "types version errors overrides hub sparse accelerator mps mtia xpu return_types debug aot fx "
     "_dynamo _inductor compiler _higher_order_ops ao _C __config__ _custom_ops _tensor_str futures "
-    "library ops profiler quasirandom storage torch_version _utils functional xp".split()
+    "library ops package profiler quantization quasirandom storage torch_version _utils functional "
+    "xp".split()
 )
 
 
@@ -172,5 +183,6 @@ _sys.modules[__name__].__class__ = _PublicModule
 _sys.meta_path.insert(0, _former_names.FormerNames())
 
 
+_formats.Float8Package.load = lambda: importlib.import_module("wend._frontend.float8")
 _formats.SparsePackage.load = lambda: importlib.import_module("wend.sparse")
 _devices.MetaPackage.load = lambda: importlib.import_module("wend._frontend.meta")

@@ -3,15 +3,73 @@
 
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, overload
+from types import EllipsisType, ModuleType
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar
+from typing import overload
 
+from wend import _C as _C
+from wend import __config__ as __config__
+from wend import _custom_ops as _custom_ops
+from wend import _dynamo as _dynamo
+from wend import _higher_order_ops as _higher_order_ops
+from wend import _inductor as _inductor
+from wend import _tensor_str as _tensor_str
+from wend import _utils as _utils
+from wend import accelerator as accelerator
+from wend import amp as amp
+from wend import ao as ao
+from wend import aot as aot
+from wend import autograd as autograd
+from wend import backends as backends
+from wend import compiler as compiler
+from wend import cpu as cpu
+from wend import cuda as cuda
+from wend import debug as debug
+from wend import distributed as distributed
+from wend import distributions as distributions
+from wend import errors as errors
+from wend import export as export
+from wend import fft as fft
+from wend import func as func
+from wend import functional as functional
+from wend import futures as futures
+from wend import fx as fx
+from wend import hub as hub
+from wend import jit as jit
+from wend import library as library
+from wend import linalg as linalg
+from wend import masked as masked
+from wend import mps as mps
+from wend import mtia as mtia
+from wend import multiprocessing as multiprocessing
+from wend import nested as nested
+from wend import nn as nn
+from wend import onnx as onnx
+from wend import ops as ops
+from wend import optim as optim
+from wend import overrides as overrides
+from wend import package as package
+from wend import profiler as profiler
+from wend import quasirandom as quasirandom
+from wend import random as random
+from wend import return_types as return_types
+from wend import serialization as serialization
+from wend import signal as signal
+from wend import sparse as sparse
+from wend import special as special
+from wend import storage as storage
+from wend import testing as testing
+from wend import torch_version as torch_version
+from wend import types as types
+from wend import utils as utils
+from wend import version as version
+from wend import xp as xp
+from wend import xpu as xpu
 from wend._C import PyTorchFileReader as PyTorchFileReader
 from wend._dynamo import compile as compile
 from wend._engine.base.devices import device as device
 from wend._engine.base.dtypes import ABSENT as ABSENT
 from wend._engine.base.dtypes import ALIASES as ALIASES
-from wend._engine.base.dtypes import DType as dtype
 from wend._engine.base.dtypes import NAMES as NAMES
 from wend._engine.base.dtypes import finfo as finfo
 from wend._engine.base.dtypes import iinfo as iinfo
@@ -46,27 +104,12 @@ from wend._frontend.autograd.backward import no_grad as no_grad
 from wend._frontend.autograd.backward import set_grad_enabled as set_grad_enabled
 from wend._frontend.batching.batched import autobatch as autobatch
 from wend._frontend.batching.batched import batched as batched
-from wend._frontend.creation import arange as arange
 from wend._frontend.creation import as_tensor as as_tensor
 from wend._frontend.creation import asarray as asarray
-from wend._frontend.creation import empty as empty
-from wend._frontend.creation import empty_like as empty_like
-from wend._frontend.creation import empty_permuted as empty_permuted
-from wend._frontend.creation import empty_strided as empty_strided
-from wend._frontend.creation import eye as eye
 from wend._frontend.creation import from_numpy as from_numpy
 from wend._frontend.creation import frombuffer as frombuffer
-from wend._frontend.creation import full as full
-from wend._frontend.creation import full_like as full_like
-from wend._frontend.creation import linspace as linspace
-from wend._frontend.creation import logspace as logspace
-from wend._frontend.creation import ones as ones
-from wend._frontend.creation import ones_like as ones_like
-from wend._frontend.creation import range as range
 from wend._frontend.creation import scalar_tensor as scalar_tensor
 from wend._frontend.creation import tensor as tensor
-from wend._frontend.creation import zeros as zeros
-from wend._frontend.creation import zeros_like as zeros_like
 from wend._frontend.formats import channels_last as channels_last
 from wend._frontend.formats import channels_last_3d as channels_last_3d
 from wend._frontend.formats import check_layout as check_layout
@@ -140,6 +183,23 @@ from wend._frontend.public.functions import set_num_interop_threads as set_num_i
 from wend._frontend.public.functions import zero_ as zero_
 from wend._frontend.public.spectrograms import istft as istft
 from wend._frontend.public.spectrograms import stft as stft
+from wend._frontend.qschemes import per_channel_affine as per_channel_affine
+from wend._frontend.qschemes import per_channel_affine_float_qparams as per_channel_affine_float_qparams
+from wend._frontend.qschemes import per_channel_symmetric as per_channel_symmetric
+from wend._frontend.qschemes import per_tensor_affine as per_tensor_affine
+from wend._frontend.qschemes import per_tensor_symmetric as per_tensor_symmetric
+from wend._frontend.quantized.functions import dequantize as dequantize
+from wend._frontend.quantized.functions import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
+from wend._frontend.quantized.functions import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
+from wend._frontend.quantized.functions import int_repr as int_repr
+from wend._frontend.quantized.functions import q_per_channel_axis as q_per_channel_axis
+from wend._frontend.quantized.functions import q_per_channel_scales as q_per_channel_scales
+from wend._frontend.quantized.functions import q_per_channel_zero_points as q_per_channel_zero_points
+from wend._frontend.quantized.functions import q_scale as q_scale
+from wend._frontend.quantized.functions import q_zero_point as q_zero_point
+from wend._frontend.quantized.functions import quantize_per_channel as quantize_per_channel
+from wend._frontend.quantized.functions import quantize_per_tensor as quantize_per_tensor
+from wend._frontend.quantized.functions import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
 from wend._frontend.random import Generator as Generator
 from wend._frontend.random import _dirichlet_grad as _dirichlet_grad
 from wend._frontend.random import _sample_dirichlet as _sample_dirichlet
@@ -153,15 +213,7 @@ from wend._frontend.random import get_rng_state as get_rng_state
 from wend._frontend.random import initial_seed as initial_seed
 from wend._frontend.random import manual_seed as manual_seed
 from wend._frontend.random import multinomial as multinomial
-from wend._frontend.random import normal as normal
 from wend._frontend.random import poisson as poisson
-from wend._frontend.random import rand as rand
-from wend._frontend.random import rand_like as rand_like
-from wend._frontend.random import randint as randint
-from wend._frontend.random import randint_like as randint_like
-from wend._frontend.random import randn as randn
-from wend._frontend.random import randn_like as randn_like
-from wend._frontend.random import randperm as randperm
 from wend._frontend.random import seed as seed
 from wend._frontend.random import set_rng_state as set_rng_state
 from wend._frontend.rare.files import from_file as from_file
@@ -289,6 +341,8 @@ from wend._frontend.typed import LongTensor as LongTensor
 from wend._frontend.typed import ShortTensor as ShortTensor
 from wend._higher_order_ops.cond import cond as cond
 from wend._higher_order_ops.while_loop import while_loop as while_loop
+from wend._tools.notebook import load_ipython_extension as load_ipython_extension
+from wend._tools.notebook import unload_ipython_extension as unload_ipython_extension
 from wend.amp.autocast_mode import autocast as autocast
 from wend.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
 from wend.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
@@ -314,6 +368,7 @@ from wend.amp.autocast_mode import set_autocast_ipu_enabled as set_autocast_ipu_
 from wend.amp.autocast_mode import set_autocast_xla_dtype as set_autocast_xla_dtype
 from wend.amp.autocast_mode import set_autocast_xla_enabled as set_autocast_xla_enabled
 from wend.amp.grad_scaler import GradScaler as GradScaler
+from wend.ao import quantization as quantization
 from wend.autograd import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from wend.autograd import is_anomaly_enabled as is_anomaly_enabled
 from wend.autograd import set_anomaly_enabled as set_anomaly_enabled
@@ -378,64 +433,11 @@ from wend.sparse.products import saddmm as saddmm
 from wend.sparse.products import smm as smm
 from wend.sparse.products import sspaddmm as sspaddmm
 from wend.torch_version import TorchVersion as TorchVersion
-from wend import _C as _C
-from wend import __config__ as __config__
-from wend import _custom_ops as _custom_ops
-from wend import _dynamo as _dynamo
-from wend import _higher_order_ops as _higher_order_ops
-from wend import _inductor as _inductor
-from wend import _tensor_str as _tensor_str
-from wend import _utils as _utils
-from wend import accelerator as accelerator
-from wend import amp as amp
-from wend import ao as ao
-from wend import aot as aot
-from wend import autograd as autograd
-from wend import backends as backends
-from wend import compiler as compiler
-from wend import cpu as cpu
-from wend import cuda as cuda
-from wend import debug as debug
-from wend import distributed as distributed
-from wend import distributions as distributions
-from wend import errors as errors
-from wend import export as export
-from wend import fft as fft
-from wend import func as func
-from wend import functional as functional
-from wend import futures as futures
-from wend import fx as fx
-from wend import hub as hub
-from wend import jit as jit
-from wend import library as library
-from wend import linalg as linalg
-from wend import masked as masked
-from wend import mps as mps
-from wend import mtia as mtia
-from wend import multiprocessing as multiprocessing
-from wend import nested as nested
-from wend import nn as nn
-from wend import onnx as onnx
-from wend import ops as ops
-from wend import optim as optim
-from wend import overrides as overrides
-from wend import profiler as profiler
-from wend import quasirandom as quasirandom
-from wend import random as random
-from wend import return_types as return_types
-from wend import serialization as serialization
-from wend import signal as signal
-from wend import sparse as sparse
-from wend import special as special
-from wend import storage as storage
-from wend import testing as testing
-from wend import torch_version as torch_version
-from wend import types as types
-from wend import utils as utils
-from wend import version as version
-from wend import xp as xp
-from wend import xpu as xpu
+from wend._engine.base.dtypes import DType as _DType
+dtype = _DType
+from wend._engine.base.devices import device as _device
 from wend._engine.base.dtypes import DType
+from wend._engine.base.shapes import Size as _Size
 
 _bool: TypeAlias = _builtins.bool
 _int: TypeAlias = _builtins.int
@@ -446,18 +448,53 @@ _bytes: TypeAlias = _builtins.bytes
 _dtype: TypeAlias = DType
 _Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
 
+import numpy as _numpy
+from wend._frontend.autograd.nodes import Node as _Node
+from wend._frontend.linalg.named_results import CholeskyInfo as _CholeskyInfo
+from wend._frontend.linalg.named_results import LuFactors as _LuFactors
+from wend._frontend.linalg.named_results import LuFactorsInfo as _LuFactorsInfo
+from wend._frontend.linalg.named_results import LuParts as _LuParts
+from wend._frontend.linalg.named_results import LdlFactors as _LdlFactors
+from wend._frontend.linalg.named_results import LdlFactorsInfo as _LdlFactorsInfo
+from wend._frontend.linalg.named_results import QrParts as _QrParts
+from wend._frontend.linalg.named_results import Eigensystem as _Eigensystem
+from wend._frontend.linalg.named_results import SvdParts as _SvdParts
+from wend._frontend.linalg.named_results import FormerSvdParts as _FormerSvdParts
+from wend._frontend.linalg.named_results import SignAndLog as _SignAndLog
+from wend._frontend.linalg.named_results import InverseInfo as _InverseInfo
+from wend._frontend.linalg.named_results import SolveInfo as _SolveInfo
+from wend._frontend.linalg.named_results import TriangularSolution as _TriangularSolution
+from wend._frontend.linalg.named_results import LeastSquares as _LeastSquares
+from wend._frontend.formats import layout as _layout, memory_format as _memory_format
+from wend._frontend.random import Generator as _Generator
+from wend._frontend.removable import RemovableHandle as _RemovableHandle
+from wend._frontend.storage import TypedStorage as _TypedStorage
+from wend._frontend.storage import UntypedStorage as _UntypedStorage
+
+_Array: TypeAlias = _numpy.ndarray[Any, Any]
+_Index: TypeAlias = (
+    None | SupportsIndex | slice | EllipsisType | Tensor | _builtins.list[Any] | range
+)
+
 __version__: _str
 bfloat16: _dtype
 bool: _dtype
 cdouble: _dtype
 cfloat: _dtype
 complex128: _dtype
+complex32: _dtype
 complex64: _dtype
 double: _dtype
 float: _dtype
 float16: _dtype
 float32: _dtype
+float4_e2m1fn_x2: _dtype
 float64: _dtype
+float8_e4m3fn: _dtype
+float8_e4m3fnuz: _dtype
+float8_e5m2: _dtype
+float8_e5m2fnuz: _dtype
+float8_e8m0fnu: _dtype
 half: _dtype
 int: _dtype
 int16: _dtype
@@ -465,6 +502,9 @@ int32: _dtype
 int64: _dtype
 int8: _dtype
 long: _dtype
+qint32: _dtype
+qint8: _dtype
+quint8: _dtype
 short: _dtype
 uint16: _dtype
 uint32: _dtype
@@ -542,6 +582,8 @@ def addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number |
     """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]; of bool, `or` and `and`."""
 def affine_grid_generator(theta: Tensor, size: Sequence[_int] | _int, align_corners: _bool, *, out: Tensor | None = None) -> Tensor:
     """The grid of an affine map of places in [-1, 1], for `grid_sampler`."""
+def alias_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `alias`, in memory of its own."""
 def all(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = whether all elements of x over `dim` are not 0."""
 def amax(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -554,6 +596,12 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the angle of a complex number, in radians; pi where a real number is negative, else 0."""
 def any(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = whether any element of x over `dim` is not 0."""
+@overload
+def arange(end: _float | Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
+    """start, start + step, ... below end. `arange(end)` begins at 0."""
+@overload
+def arange(start: _float | Tensor, end: _float | Tensor, step: _float | Tensor = 1, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
+    """start, start + step, ... below end. `arange(end)` begins at 0."""
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = arccos(input), in radians; NaN outside [-1, 1]."""
 def arccos_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -586,8 +634,16 @@ def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, ou
     """y = index of the first greatest element along `dim`, of the flat tensor for None."""
 def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = index of the first least element along `dim`, of the flat tensor for None."""
-def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: Any = None, *, out: Tensor | None = None) -> Tensor:
+def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = the indices that put the elements in order along `dim`; ties keep their order."""
+def argwhere(input: Tensor) -> Tensor:
+    """As `nonzero`."""
+def as_strided(input: Tensor, size: Sequence[_int] | _int, stride: Sequence[_int] | _int, storage_offset: Any = None) -> Tensor:
+    """A view of the memory that input lies in, with the given extents and steps between elements."""
+def as_strided_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `as_strided`, in memory of its own."""
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int] | _int, stride: Sequence[_int] | _int, storage_offset: _int | None = None) -> Tensor:
+    """input, with the elements that as_strided would view replaced by src."""
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = arcsin(input), in radians; NaN outside [-1, 1]."""
 def asin_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -608,12 +664,20 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = artanh(input); NaN outside [-1, 1]."""
 def atanh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = artanh(input); NaN outside [-1, 1]."""
+def atleast_1d(*tensors: Any) -> Any:
+    """The tensors, 0-d tensors as views of 1 dim."""
+def atleast_2d(*tensors: Any) -> Any:
+    """The tensors, smaller tensors as views of 2 dims, with dims of extent 1 in front."""
+def atleast_3d(*tensors: Any) -> Any:
+    """The tensors, smaller tensors as views of 3 dims: (n,) as (1, n, 1), (n, m) as (n, m, 1)."""
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
 def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j] + bias[o]."""
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
+    """y[k] = how often k occurs in input, or the sum of the weights there."""
 def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input & other."""
 def bitwise_and_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -646,6 +710,10 @@ def block_diag(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
     """y = a matrix with the given matrices on the diagonal; vectors count as rows."""
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[b] = x[b] @ w[b]. x: (b, n, m)   mat2: (b, m, p)   ->   (b, n, p)."""
+def broadcast_shapes(*shapes: Any) -> _Size:
+    """The shape that all of these (ints count as 1-d shapes) broadcast to. Raises ShapeError."""
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Views of the tensors, all expanded to the shape that the tensors broadcast to."""
 @overload
 def broadcast_to(input: Tensor, size: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
     """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
@@ -654,16 +722,18 @@ def broadcast_to(input: Tensor, *size: _int, out: Tensor | None = None) -> Tenso
     """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
 def bucketize(input: Tensor | _Number, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
     """y = the number of boundaries below each element (right: not above the element)."""
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """(product of lengths, number of vectors): all tuples of an element of each, in order."""
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """y = the tensors in a row along dim `dim`."""
-def cdist(x1: Tensor, x2: Tensor, p: Any = ..., compute_mode: Any = None, *, out: Tensor | None = None) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: _float | _str | None = ..., compute_mode: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; the gradient at 0 is 0."""
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the smallest integer that is not below input."""
 def ceil_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the smallest integer that is not below input."""
 def celu(input: Tensor, alpha: Tensor | _Number = ..., *, out: Tensor | None = None) -> Tensor:
-    """y = x if x > 0 else alpha * (exp(x / alpha) - 1)."""
+    """y = x if x > 0 else alpha * (exp(x / alpha) - 1). Raises ValueRefused for an alpha of 0."""
 @overload
 def chain_matmul(matrices: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """y = the product of matrices, in the order that multiplies least; a single matrix gives"""
@@ -672,10 +742,14 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """y = the product of matrices, in the order that multiplies least; a single matrix gives"""
 def channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved."""
+def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """linalg.cholesky."""
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A, of its Cholesky factor: L L^H = A, or with `upper` U^H U = A."""
 def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """X such that A X = B, of the Cholesky factor of A: L L^H = A, or with `upper` U^H U = A."""
+def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
 @overload
 def clamp(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = min(max(input, min), max) for tensors; either bound may be None."""
@@ -732,7 +806,7 @@ def clip_(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | No
 @overload
 def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = min(max(input, min), max) for tensors; either bound may be None."""
-def clone(input: Tensor, *, memory_format: Any = None, out: Tensor | None = None) -> Tensor:
+def clone(input: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
     """y = x, in new memory."""
 @overload
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -740,6 +814,8 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 @overload
 def column_stack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
     """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
+def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor:
+    """(count, r): all choices of r elements of a vector, in the order of places."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = real + 1j * imag, of two tensors of equal float type."""
 def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -752,11 +828,11 @@ def conj_physical_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the complex conjugate of input, in memory of its own."""
 def constant_pad_nd(input: Tensor, pad: Sequence[_int] | _int, value: Tensor | _Number = 0, *, out: Tensor | None = None) -> Tensor:
     """y = x with `value` put around: pad = (before, after) of the last dim, then of the dim before."""
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: _str | Sequence[_int] | _int = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y[n, f] = sum over c of x[n, c] correlated with weight[f, c], plus bias[f]."""
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: _str | Sequence[_int] | _int = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y[n, f] = sum over c of x[n, c] correlated with weight[f, c], plus bias[f]."""
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: _str | Sequence[_int] | _int = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y[n, f] = sum over c of x[n, c] correlated with weight[f, c], plus bias[f]."""
 @overload
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, dilation: Sequence[_int] | _int = 1, *, out: Tensor | None = None) -> Tensor:
@@ -800,6 +876,8 @@ def count_nonzero(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tenso
     """y = number of elements over `dim` that are not 0 (int64)."""
 def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """y[i, j] = the covariance of rows i and j over the observations, given by columns."""
+def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
+    """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
 def cummax(input: Tensor, dim: _int | None) -> _values_indices:
     """(values, indices): greatest element so far along `dim`, and the last place of that value."""
 def cummin(input: Tensor, dim: _int | None) -> _values_indices:
@@ -812,6 +890,8 @@ def cumsum(input: Tensor, dim: _int | None, *, dtype: _dtype | None = None, out:
     """y[i] = x[0] + ... + x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
 def cumsum_(input: Tensor, dim: _int | None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """y[i] = x[0] + ... + x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: _int = -1) -> Tensor:
+    """The areas under y along `dim` up to each position but the first."""
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input * pi / 180."""
 def deg2rad_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -828,6 +908,8 @@ def diagflat(input: Tensor, offset: _int = 0, *, out: Tensor | None = None) -> T
     """y = a matrix with all elements of input, in row-major order, on the diagonal."""
 def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y[..., k] = x[..., k - min(offset, 0), ..., k + max(offset, 0), ...] over dims dim1, dim2."""
+def diagonal_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `diagonal`, in memory of its own."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y = input, with the diagonal over dims dim1 and dim2 replaced by src."""
 def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -836,28 +918,34 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the derivative of lgamma at input."""
 def digamma_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the derivative of lgamma at input."""
-def dist(input: Tensor, other: Tensor, p: Any = 2, *, out: Tensor | None = None) -> Tensor:
+def dist(input: Tensor, other: Tensor, p: _float | _str | None = 2, *, out: Tensor | None = None) -> Tensor:
     """y = p-norm of all elements of x - other."""
 @overload
 def div(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input / other, the true quotient: ints are divided as floats."""
 @overload
-def div(input: Tensor | _Number, other: Tensor | _Number, *, rounding_mode: Any, out: Tensor | None = None) -> Tensor:
+def div(input: Tensor | _Number, other: Tensor | _Number, *, rounding_mode: _str | None, out: Tensor | None = None) -> Tensor:
     """y = input / other, the true quotient: ints are divided as floats."""
 @overload
 def divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input / other, the true quotient: ints are divided as floats."""
 @overload
-def divide(input: Tensor | _Number, other: Tensor | _Number, *, rounding_mode: Any, out: Tensor | None = None) -> Tensor:
+def divide(input: Tensor | _Number, other: Tensor | _Number, *, rounding_mode: _str | None, out: Tensor | None = None) -> Tensor:
     """y = input / other, the true quotient: ints are divided as floats."""
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sum of x * v for two vectors of equal length."""
+def dropout(input: Tensor, p: _float = 0.5, train: _bool = True, *, generator: Any = None) -> Any:
+    """y = x * mask / (1 - p), each element of the mask 0 with probability p; y = x if not train."""
+def dsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
+    """Views of parts along dim 2."""
 @overload
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """y = the tensors stacked in depth: along dim 2."""
 @overload
 def dstack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
     """y = the tensors stacked in depth: along dim 2."""
+def eig(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
+    """Removed from PyTorch: raises, and names linalg.eig."""
 @overload
 def einsum(equation: _str, operands: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """y = sum of products of the operands' elements over the letters not in the output."""
@@ -866,6 +954,17 @@ def einsum(equation: _str, *operands: Tensor, out: Tensor | None = None) -> Tens
     """y = sum of products of the operands' elements over the letters not in the output."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y[..., :] = weight[indices[...], :]: the rows of a table."""
+@overload
+def empty(*, size: Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor: ...
+@overload
+def empty(*size: _int | Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """A tensor of a size, with arbitrary elements (zeros, in fact)."""
+def empty_like(input: Tensor, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """A tensor of input's size and type, with arbitrary elements."""
+def empty_permuted(size: _int | Sequence[_int], physical_layout: Sequence[_int], *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """A dense tensor of a size, its dims in memory in the order `physical_layout`."""
+def empty_strided(size: _int | Sequence[_int], stride: _int | Sequence[_int], *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """A tensor of a size with the given strides, with arbitrary elements."""
 def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input == other."""
 def eq_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -890,10 +989,14 @@ def exp2_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = 2 ** input."""
 def exp_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = e ** input."""
+def expand_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `expand`, in memory of its own."""
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = e ** input - 1, exact near 0."""
 def expm1_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = e ** input - 1, exact near 0."""
+def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """y[i, j] = 1 if i == j else 0, of shape (n, m); m is n if left out."""
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input without the fraction."""
 def fix_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -936,6 +1039,12 @@ def frac_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input - trunc(input)."""
 def frexp(input: Tensor) -> _mantissa_exponent:
     """(mantissa, exponent): input = mantissa * 2^exponent, |mantissa| in [1/2, 1) unless 0."""
+def frobenius_norm(input: Tensor, dim: _int | tuple[_int, ...], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The 2-norm of all elements over the dims."""
+def full(size: _int | Sequence[_int], fill_value: Any, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """y[...] = fill_value, of the number's type unless `dtype` says otherwise."""
+def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """y[...] = fill_value, of input's size and type; not part of input's history."""
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and alike for every dim."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -950,6 +1059,8 @@ def geqrf(input: Tensor) -> _a_tau:
     """(a, tau): the factors of a QR decomposition as reflections: R above, vectors below."""
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
+def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: _int = 1) -> tuple[Any, ...]:
+    """Estimates of the derivatives along the dims `dim` (all by default), a tensor for each."""
 def greater(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input > other."""
 def greater_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -958,6 +1069,12 @@ def greater_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None 
     """y = input >= other."""
 def greater_equal_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input >= other."""
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """y[n, :, *o] = input[n] at the place grid[n, *o]; see `nn.functional.grid_sample`."""
+def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """y[n, :, *o] = input[n] at the place grid[n, *o]; see `nn.functional.grid_sample`."""
+def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """y[n, :, *o] = input[n] at the place grid[n, *o]; see `nn.functional.grid_sample`."""
 def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: Tensor | _Number = ..., cudnn_enabled: _bool = True, *, out: Tensor | None = None) -> Tensor:
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over each group of channels."""
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -968,12 +1085,20 @@ def gt_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) ->
     """y = input > other."""
 def hardshrink(input: Tensor, lambd: Tensor | _Number = ..., *, out: Tensor | None = None) -> Tensor:
     """y = 0 where |x| <= lambd, else x."""
+def hash_tensor(input: Tensor, dim: Any = ..., *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Tensor:
+    """y = the exclusive or of the elements over `dim`, as 64-bit floats or ints (uint64)."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
 def heaviside_(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
 def histc(input: Tensor, bins: _int = 100, min: Tensor | _Number = 0, max: Tensor | _Number = 0, *, out: Tensor | None = None) -> Tensor:
     """y[b] = how many elements fall into the b-th of `bins` equal parts of [min, max]."""
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> Any:
+    """(hist, bin_edges): the number of elements (or the sum of their weights) in each bin."""
+def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
+    """(hist, bin_edges): the number of points (or the sum of their weights) in each cell of a grid."""
+def hsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
+    """Views of parts along dim 1 (of a vector along dim 0)."""
 @overload
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """y = the tensors side by side: along dim 1, vectors along the only dim."""
@@ -1010,6 +1135,8 @@ def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number,
     """y = input, with y[..., index[k], ...] = value along dim `dim`."""
 def index_fill_(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input, with y[..., index[k], ...] = value along dim `dim`."""
+def index_put(input: Any, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
+    """input, with input[indices] = values, or += with `accumulate`."""
 def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there."""
 def index_reduce_(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
@@ -1018,10 +1145,14 @@ def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None 
     """y[..., k, ...] = input[..., index[k], ...] along dim `dim`."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sum over the last dims of both; plain multiplication if either is 0-d."""
-def isclose(input: Tensor, other: Tensor, rtol: Any = ..., atol: Any = ..., equal_nan: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """linalg.inv."""
+def isclose(input: Tensor, other: Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input is neither infinite nor NaN."""
+def isin(elements: Any, test_elements: Any, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Tensor:
+    """y = whether each element is among test_elements (invert: is not). Either may be a number."""
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input is infinite."""
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1066,6 +1197,10 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = log |gamma(input)|."""
 def lgamma_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = log |gamma(input)|."""
+def linspace(start: Any, end: Any, steps: _int, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """`steps` numbers at equal distances, the first start, the last end."""
+def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: _str | None = None, tracker: Callable[..., Any] | None = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None, *, out: Any = None) -> tuple[Tensor, Tensor]:
+    """(E, X): the k largest (or smallest) eigenvalues of A X = B X diag(E), and their vectors."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the natural logarithm of input."""
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1112,14 +1247,24 @@ def logit(input: Tensor, eps: Tensor | _Number | None = None, *, out: Tensor | N
     """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
 def logit_(input: Tensor, eps: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
+def logspace(start: Any, end: Any, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """`base` to the power of each of `linspace(start, end, steps)`."""
 def logsumexp(input: Tensor, dim: Sequence[_int] | _int | None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = log(sum of exp(x) over `dim`), without overflow; -inf over nothing."""
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, ...]:
     """(h', c') of an LSTM: c' = f * c + i * g, h' = o * tanh(c'), hx = (h, c)."""
+def lstsq(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
+    """Removed from PyTorch: raises, and names linalg.lstsq."""
 def lt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input < other."""
 def lt_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input < other."""
+def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False, out: tuple[Tensor, ...] | None = None) -> Any:
+    """linalg.lu_factor_ex: (LU, pivots), and with `get_infos` info."""
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """X such that A X = input, of the factors of A."""
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _LuParts:
+    """(P, L, U) of what lu_factor gives; what is not asked for is empty."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = value where mask is True, else input; mask and input broadcast together."""
 def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -1128,10 +1273,16 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor |
     """y = input, with elements where mask is True replaced by those of source, in order."""
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input, with elements where mask is True replaced by those of source, in order."""
+def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
+    """(count,): the elements of input where mask is True, in row-major order."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector."""
+def matrix_exp(input: Tensor, *, out: Any = None) -> Tensor:
+    """The exponential of square matrices: I + A + A^2 / 2 + A^3 / 6 + ..."""
 def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x @ x @ ... @ x (n times); the identity for 0, powers of the inverse below 0."""
+def matrix_rank(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
+    """Removed from PyTorch: raises, and names linalg.matrix_rank."""
 @overload
 def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
@@ -1157,6 +1308,8 @@ def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @overload
 def median(input: Tensor, dim: _int, keepdim: _bool = False) -> _values_indices:
     """y = the median of all elements, the lower in the middle; NaN beside any NaN."""
+def meshgrid(*tensors: Any, indexing: _str = 'ij') -> tuple[Tensor, ...]:
+    """Views of vectors as grids: grid k varies along dim k only ("xy": dims 0 and 1 swapped)."""
 @overload
 def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
@@ -1212,10 +1365,14 @@ def nanmedian(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @overload
 def nanmedian(input: Tensor, dim: _int, keepdim: _bool = False) -> _values_indices:
     """y = the median of all elements that are not NaN, the lower of the two in the middle."""
+def nanquantile(input: Tensor, q: Tensor | _Number, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
+    """The q-th quantiles of the elements that are not NaN; see `quantiles`."""
 def nansum(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
-def narrow(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | None = None) -> Tensor:
+def narrow(input: Tensor, dim: _int, start: _int | Tensor, length: _int) -> Tensor:
     """y = x[..., start:start+length, ...] along dim `dim`; a negative start counts from the end."""
+def narrow_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `narrow`, in memory of its own."""
 def ne(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input != other."""
 def ne_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -1232,26 +1389,51 @@ def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
     """y = the next number that the dtype has after input, towards other."""
 def nextafter_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the next number that the dtype has after input, towards other."""
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
+    """(count, rank) of int64: the positions of the elements that are not zero, in order."""
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]:
+    """(count, rank) of int64: the positions of the elements that are not zero, in order."""
 def nonzero_static(input: Tensor, *, size: _int, fill_value: Tensor | _Number = -1, out: Tensor | None = None) -> Tensor:
     """y[k, :] = the position of the k-th element that is not zero, in row-major order."""
-def norm(input: Tensor, p: Any = 'fro', dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+def norm(input: Tensor, p: _float | _str | None = 'fro', dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> Tensor:
     """y = p-norm of the elements of x over `dim`; 'fro' is 2, 'nuc' the sum of singular values."""
+def normal(mean: Any = 0.0, std: Any = 1.0, size: _int | Sequence[_int] | None = None, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ..., generator: _Generator | None = ...) -> Tensor:
+    """Normal numbers with the given means and deviations (numbers or tensors)."""
 def not_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input != other."""
 def not_equal_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input != other."""
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The sum of the singular values of a matrix, or of the matrices in the two dims."""
+@overload
+def ones(*, size: Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor: ...
+@overload
+def ones(*size: _int | Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """y[...] = 1. size: ints, or a sequence of ints; keywords as in `empty`."""
+def ones_like(input: Tensor, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """y[...] = 1, of input's size and type; not part of input's history."""
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """linalg.householder_product."""
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Q C (left) or C Q, Q the product of the reflections, or its transpose."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
-def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = ..., eps: Tensor | _Number = ..., keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def pairwise_distance(x1: Tensor, x2: Tensor, p: _float | _str | None = ..., eps: Tensor | _Number = ..., keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = the p-norm of x1 - x2 + eps over the last dim."""
+def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2, *, out: Any = None) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, V): principal components of rows of A, the first q; see svd_lowrank."""
 @overload
 def permute(input: Tensor, dims: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
 @overload
 def permute(input: Tensor, *dims: _int, out: Tensor | None = None) -> Tensor:
     """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
+def permute_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `permute`, in memory of its own."""
+def pinverse(input: Tensor, rcond: _float = 1e-15, *, out: Any = None) -> Tensor:
+    """linalg.pinv with singular values up to rcond times the largest taken for 0."""
 def pixel_shuffle(input: Tensor, upscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
     """y: (..., C * r * r, H, W) rearranged to (..., C, H * r, W * r)."""
 def pixel_unshuffle(input: Tensor, downscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1261,7 +1443,7 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the n-th derivative of digamma at input, n >= 0."""
 @overload
-def pow(input: Tensor, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+def pow(input: Tensor, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input ** exponent, for exponents that need only products, quotients and roots."""
 @overload
 def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -1274,10 +1456,44 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False,
     """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
 def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
+def qr(input: Tensor, some: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _QrParts:
+    """linalg.qr, 'complete' unless `some`."""
+def quantile(input: Tensor, q: Tensor | _Number, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
+    """The q-th quantiles along `dim`, or of all elements; see `quantiles`."""
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input * 180 / pi."""
 def rad2deg_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input * 180 / pi."""
+@overload
+def rand(*, size: Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ..., generator: _Generator | None = ...) -> Tensor: ...
+@overload
+def rand(*size: _int | Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ..., generator: _Generator | None = ...) -> Tensor:
+    """Uniform numbers in [0, 1).  Keywords: generator, out, dtype, device, requires_grad."""
+def rand_like(input: Tensor, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ..., generator: _Generator | None = ...) -> Tensor:
+    """Uniform numbers with the shape and dtype of `input`."""
+@overload
+def randint(high: _int, size: Sequence[_int], *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
+    """randint([low=0], high, size): integers low <= y < high, int64 unless dtype is given."""
+@overload
+def randint(low: _int, high: _int, size: Sequence[_int], *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
+    """randint([low=0], high, size): integers low <= y < high, int64 unless dtype is given."""
+@overload
+def randint_like(input: Tensor, high: _int, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, memory_format: _memory_format | None = None) -> Tensor:
+    """randint_like(input, [low=0], high): as `randint`, with the shape and dtype of `input`."""
+@overload
+def randint_like(input: Tensor, low: _int, high: _int, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, memory_format: _memory_format | None = None) -> Tensor:
+    """randint_like(input, [low=0], high): as `randint`, with the shape and dtype of `input`."""
+@overload
+def randn(*, size: Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ..., generator: _Generator | None = ...) -> Tensor: ...
+@overload
+def randn(*size: _int | Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ..., generator: _Generator | None = ...) -> Tensor:
+    """Standard normal numbers.  Keywords: generator, out, dtype, device, requires_grad."""
+def randn_like(input: Tensor, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ..., generator: _Generator | None = ...) -> Tensor:
+    """Standard normal numbers with the shape and dtype of `input`."""
+def randperm(n: _int, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ..., generator: _Generator | None = ...) -> Tensor:
+    """A random permutation of 0..n-1, int64 unless dtype is given."""
+def range(start: Any, end: Any = None, step: Any = 1, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """start, start + step, ... up to end, which is included: PyTorch's deprecated form of arange."""
 def ravel(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x as one dim, in row-major order."""
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1292,10 +1508,16 @@ def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor |
     """y = input - floor(input / other) * other: the remainder with the sign of other."""
 def remainder_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input - floor(input / other) * other: the remainder with the sign of other."""
-def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def renorm(input: Tensor, p: _float | _str | None, dim: _int, maxnorm: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
-def renorm_(input: Tensor, p: Any, dim: _int, maxnorm: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def renorm_(input: Tensor, p: _float | _str | None, dim: _int, maxnorm: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
+@overload
+def repeat_interleave(input: Tensor, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
+    """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements)."""
+@overload
+def repeat_interleave(input: Tensor, *, output_size: _int | None = None) -> Tensor:
+    """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements)."""
 @overload
 def reshape(input: Tensor, shape: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
     """y = x in the given shape; an extent may be -1: it follows from the rest."""
@@ -1361,10 +1583,12 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
     """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
 def scatter_reduce_(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
-def searchsorted(sorted_sequence: Tensor, input: Tensor | _Number, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+def searchsorted(sorted_sequence: Tensor, input: Tensor | _Number, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """y = the place in the sorted rows for each value, so that the rows stay sorted."""
 def select(input: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x[..., index, ...] along dim `dim`, which goes; a negative index counts from the end."""
+def select_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `select`, in memory of its own."""
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
     """y = input, with input[..., index, ...] along dim `dim` replaced by src."""
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1395,12 +1619,26 @@ def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sinh(input)."""
 def sinh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sinh(input)."""
+def slice_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `slice`, in memory of its own."""
 def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
+def slogdet(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> _SignAndLog:
+    """linalg.slogdet."""
 def softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = exp(x) / sum of exp(x) along dim."""
-def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
+def solve(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
+    """Removed from PyTorch: raises, and names linalg.solve."""
+def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool | None = None) -> _values_indices:
     """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
+def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given."""
+def split_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `split`, in memory of its own."""
+def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """Views of parts of the given sizes along `dim`. Raises ShapeError for sizes of another sum."""
+def split_with_sizes_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `split_with_sizes`, in memory of its own."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the square root of input; NaN below 0; gradient inf at 0."""
 def sqrt_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1415,17 +1653,15 @@ def squeeze(input: Tensor, dim: Sequence[_int] | _int | None = None, *, out: Ten
 @overload
 def squeeze(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
     """y = x without dims of extent 1: all such dims, or those among `dim`."""
-@overload
-def squeeze_(input: Tensor, dim: Sequence[_int] | _int | None = None, *, out: Tensor | None = None) -> Tensor:
+def squeeze_(input: Tensor, dim: Sequence[_int] | _int | None = None) -> Tensor:
     """y = x without dims of extent 1: all such dims, or those among `dim`."""
-@overload
-def squeeze_(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
-    """y = x without dims of extent 1: all such dims, or those among `dim`."""
+def squeeze_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `squeeze`, in memory of its own."""
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """y = the tensors, all of equal shape, along a new dim `dim`. Raises ShapeError."""
-def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+def std(input: Tensor, dim: Sequence[_int] | _int | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
-def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> tuple[Tensor, ...]:
+def std_mean(input: Tensor, dim: Sequence[_int] | _int | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> tuple[Tensor, ...]:
     """(std(x), mean(x)) over `dim`."""
 @overload
 def sub(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -1447,18 +1683,26 @@ def subtract(input: Tensor | _Number, other: Tensor | _Number, alpha: Tensor | _
     """y = input - other. Raises DTypeError for bools."""
 def sum(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """y = sum of x over `dim`."""
+def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> _FormerSvdParts:
+    """(U, S, V): input = U diag(S) V^T; without `compute_uv`, U and V are zeros."""
+def svd_lowrank(A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None, *, out: Any = None) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, V) of q singular values of A, or of A - M, by niter iterations of a subspace."""
 def swapaxes(input: Tensor, axis0: _int, axis1: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
-def swapaxes_(input: Tensor, axis0: _int, axis1: _int, *, out: Tensor | None = None) -> Tensor:
+def swapaxes_(input: Tensor, axis0: _int, axis1: _int) -> Tensor:
     """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
 def swapdims(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with dims dim0 and dim1 swapped."""
-def swapdims_(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+def swapdims_(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
     """y = x with dims dim0 and dim1 swapped."""
+def symeig(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
+    """Removed from PyTorch: raises, and names linalg.eigh."""
 def t(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
-def t_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+def t_(input: Tensor) -> Tensor:
     """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
+def t_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `t`, in memory of its own."""
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[...] = input.ravel()[index[...]]: elements by place in row-major order."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1471,7 +1715,9 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = tanh(input)."""
 def tanh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = tanh(input)."""
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
+def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
+    """Views of parts along `dim`: so many of nearly equal size, or cut at the given places."""
+def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] | Sequence[_int] | Tensor = 2, *, out: Tensor | None = None) -> Tensor:
     """y = sum over pairs of dims of a and b: the last and first `dims`, or (dims of a, of b)."""
 def threshold(input: Tensor, threshold: Tensor | _Number, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = x where x > threshold, else value."""
@@ -1487,49 +1733,118 @@ def trace(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of the main diagonal of a matrix. Raises ShapeError unless input is 2-d."""
 def transpose(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with dims dim0 and dim1 swapped."""
-def transpose_(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+def transpose_(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
     """y = x with dims dim0 and dim1 swapped."""
+def transpose_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `transpose`, in memory of its own."""
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number | None = None, dim: _int = -1) -> Tensor:
+    """The area under y along `dim` by the trapezoidal rule, at positions x or dx (1) apart."""
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number | None = None, dim: _int = -1) -> Tensor:
+    """The area under y along `dim` by the trapezoidal rule, at positions x or dx (1) apart."""
+def triangular_solve(input: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _TriangularSolution:
+    """(solution, cloned_coefficient): X such that A X = input, and a copy of A."""
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """y = input on and below a diagonal of the last two dims, zero above."""
 def tril_(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """y = input on and below a diagonal of the last two dims, zero above."""
+def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: Any = ..., device: Any = None, layout: Any = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Any:
+    """(2, count): rows and columns of the elements on and below a diagonal, row by row."""
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """y = input on and above a diagonal of the last two dims, zero below."""
 def triu_(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """y = input on and above a diagonal of the last two dims, zero below."""
+def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: Any = ..., device: Any = None, layout: Any = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Any:
+    """(2, count): rows and columns of the elements on and above a diagonal, row by row."""
 def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input / other, the true quotient: ints are divided as floats."""
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input without the fraction."""
 def trunc_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input without the fraction."""
+def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
+    """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
+def unbind_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `unbind`, in memory of its own."""
 @overload
 def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
 @overload
 def unflatten(input: Tensor, dim: _int, *sizes: _int, out: Tensor | None = None) -> Tensor:
     """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
+def unfold_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `unfold`, in memory of its own."""
+@overload
+def unique(input: Tensor, sorted: _bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: _int | None = None) -> Tensor:
+    """The different elements (or slices along `dim`) in order, each once."""
+@overload
+def unique(input: Tensor, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: _int | None = None) -> tuple[Tensor, Tensor]:
+    """The different elements (or slices along `dim`) in order, each once."""
+@overload
+def unique(input: Tensor, sorted: _bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: _int | None = None) -> tuple[Tensor, Tensor]:
+    """The different elements (or slices along `dim`) in order, each once."""
+@overload
+def unique(input: Tensor, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """The different elements (or slices along `dim`) in order, each once."""
+@overload
+def unique_consecutive(input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: _int | None = None) -> Tensor:
+    """The first element (or slice along `dim`) of each run of equal elements, in place order."""
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: _int | None = None) -> tuple[Tensor, Tensor]:
+    """The first element (or slice along `dim`) of each run of equal elements, in place order."""
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: _int | None = None) -> tuple[Tensor, Tensor]:
+    """The first element (or slice along `dim`) of each run of equal elements, in place order."""
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """The first element (or slice along `dim`) of each run of equal elements, in place order."""
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Any, ...]:
+    """The positions, a tensor per dim, of places in the row-major order of `shape`."""
+def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """As `chunk`."""
+def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """As `split`."""
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0, *, out: Any = None) -> tuple[Tensor, ...]:
+    """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
 def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
-def unsqueeze_(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
+def unsqueeze_(input: Tensor, dim: _int) -> Tensor:
     """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
-def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+def unsqueeze_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `unsqueeze`, in memory of its own."""
+def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
+    """y[i, j] = x[i] ** (N - 1 - j), or x[i] ** j if increasing. Raises ShapeError unless 1-d."""
+def var(input: Tensor, dim: Sequence[_int] | _int | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """y = sum((x - mean)**2) / max(0, n - correction) over `dim`."""
-def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> tuple[Tensor, ...]:
+def var_mean(input: Tensor, dim: Sequence[_int] | _int | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> tuple[Tensor, ...]:
     """(var(x), mean(x)) over `dim`."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sum of conj(x) * v for two vectors of equal length."""
 def view_as_real(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[..., 0] = the real, y[..., 1] = the imaginary parts of a complex tensor, a view."""
+def view_copy(*args: Any, **kwargs: Any) -> Any:
+    """As `view`, in memory of its own."""
+def vsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
+    """Views of parts along dim 0."""
 @overload
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """y = the tensors stacked vertically: along dim 0, vectors as rows."""
 @overload
 def vstack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
     """y = the tensors stacked vertically: along dim 0, vectors as rows."""
-def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]:
+    """y = input where condition, else other."""
+@overload
+def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number) -> Tensor:
     """y = input where condition, else other."""
 def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input * log(other); 0 where input is 0, unless other is NaN."""
 def xlogy_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input * log(other); 0 where input is 0, unless other is NaN."""
+@overload
+def zeros(*, size: Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor: ...
+@overload
+def zeros(*size: _int | Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """y[...] = 0. size: ints, or a sequence of ints; keywords as in `empty`."""
+def zeros_like(input: Tensor, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
+    """y[...] = 0, of input's size and type; not part of input's history."""

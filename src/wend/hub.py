@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from wend._engine.base.errors import ArgumentError, NotImplementedInWend
@@ -52,6 +52,10 @@ class _Silent:
 
     def close(self) -> None:
         """Nothing was drawn."""
+
+
+if TYPE_CHECKING:
+    tqdm: Any
 
 
 def __getattr__(name: str) -> Any:
@@ -164,16 +168,25 @@ def load(
 def download_url_to_file(
     url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Copy the contents of an address to a file; the SHA-256 must begin with the prefix."""
+    """Copy the contents of an address to a file; the SHA-256 must begin with the prefix.
+
+    progress: whether a bar on standard error shows how far the copy is, where tqdm is installed
+    """
     target = Path(dst).expanduser()
     digest = hashlib.sha256()
     request = urllib.request.Request(url, headers={"User-Agent": "torch.hub"})
     descriptor, part = tempfile.mkstemp(dir=target.parent, suffix=".partial")
     try:
         with urllib.request.urlopen(request) as source, os.fdopen(descriptor, "wb") as file:
-            while block := source.read(1 << 17):
-                digest.update(block)
-                file.write(block)
+            size = source.headers.get("Content-Length")
+            total = int(size) if size else None
+            settings = {"disable": not progress, "unit": "B", "unit_scale": True}
+            bar_of = sys.modules[__name__].tqdm
+            with bar_of(total=total, unit_divisor=1024, **settings) as bar:
+                while block := source.read(1 << 17):
+                    digest.update(block)
+                    file.write(block)
+                    bar.update(len(block))
         checksum = digest.hexdigest()
         if hash_prefix and not checksum.startswith(hash_prefix):
             raise RuntimeError(f"torch.hub: {url} has checksum {checksum}, not {hash_prefix}...")
@@ -189,9 +202,13 @@ def load_state_dict_from_url(
     progress: bool = True,
     check_hash: bool = False,
     file_name: str | None = None,
-    weights_only: bool = False,
+    weights_only: bool = True,
 ) -> Any:
-    """Load a file of `torch.save` from the folder of checkpoints, or else from the address."""
+    """Load a file of `torch.save` from the folder of checkpoints, or else from the address.
+
+    weights_only: as for `torch.load`. PyTorch's default is False, by which a file from a network
+    can run any code.
+    """
     folder = model_dir if model_dir is not None else os.path.join(get_dir(), "checkpoints")
     os.makedirs(folder, exist_ok=True)
     name = file_name if file_name is not None else os.path.basename(urlparse(url).path)

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from multiprocessing import *  # noqa: F403
 from multiprocessing import connection as _connection
 from multiprocessing import get_context, set_start_method
-from multiprocessing.reduction import DupFd, ForkingPickler
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
 from wend._engine.base.dtypes import NAMES
 from wend._engine.base.errors import ArgumentError, GraphError
+from wend._engine.base.system import system
 from wend._engine.core._hot import Tensor
 from wend._frontend.interop.shared import block_of, mapped, tensor_in
 from wend.nn.parameter import Parameter
@@ -225,7 +226,7 @@ def reduce_tensor(tensor: Any) -> Any:
     name = str(tensor.dtype).split(".")[1]
     leaf = (isinstance(tensor, Parameter), tensor.requires_grad)
     return rebuild_shared, (
-        DupFd(block.descriptor),
+        system.passed_on(block.descriptor),
         block.size_asked,
         name,
         tuple(tensor.shape),

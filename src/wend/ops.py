@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -100,8 +101,39 @@ class Namespace:
         return packet
 
 
+def _max_pool_backward(
+    grad_output: Tensor,
+    self: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    indices: Tensor,
+) -> Tensor:
+    """The gradient of max pooling, from the places of the greatest elements.
+
+    grad_output, indices: of the result's shape   self: the input   ->   of the input's shape
+    The windows are said again by the other arguments, as PyTorch's kernel takes these.
+    """
+    nd = 2 if isinstance(kernel_size, int) else len(kernel_size)
+    front = self.shape[: self.dim() - nd]
+    flat: Tensor = grad_output.new_zeros((*front, math.prod(self.shape[self.dim() - nd :])))
+    values, places = grad_output.reshape(*front, -1), indices.reshape(*front, -1)
+    return flat.scatter_add(-1, places, values).reshape(self.shape)
+
+
+#: Operators that only `aten` has, not the package.
+_KERNELS: Final[dict[str, Function]] = {
+    "max_pool2d_with_indices_backward": _max_pool_backward,
+    "max_pool3d_with_indices_backward": _max_pool_backward,
+}
+
+
 def _function_of(name: str) -> Function | None:
     """Wend's function for an operator of `aten`; None if there is none, which a call tells."""
+    if name in _KERNELS:
+        return _KERNELS[name]
     name = _OTHER_NAMES.get(name, name)
     for module in ("wend", "wend.nn.functional", "wend.special", "wend.linalg"):
         candidate = getattr(importlib.import_module(module), name, None)

@@ -159,7 +159,7 @@ class profile(Profiler):
         self.execution_trace_observer = execution_trace_observer
         self.custom_trace_id_callback = custom_trace_id_callback
         self.schedule = schedule or _always
-        self.record_steps = schedule is not None
+        self.record_steps: bool = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.step_num = 0
         self.current_action = self.schedule(0)

@@ -1,6 +1,6 @@
 """Wend's version, and the facts that PyTorch keeps in `torch.version`."""
 
-__version__: str = "0.1.0.dev0"
+__version__: str = "0.1.0"
 debug = False
 cuda = None
 hip = None

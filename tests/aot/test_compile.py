@@ -14,6 +14,7 @@ import wend as torch
 from wend import aot, nn
 from wend._engine.base import tree
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, CompileError
+from wend._engine.compiler.aot import pattern_code
 from wend.serialization import safetensors
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
@@ -114,6 +115,41 @@ def test_weights_can_be_exchanged(tmp_path):
     x = torch.randn(4, 3)
     found = NativeModel(made, path)(x.numpy())
     np.testing.assert_allclose(found, other(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+class TwoWeights(nn.Module):
+    """The second weight has a name that a program could not write down, but a file can."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.plain = nn.Parameter(torch.arange(3.0))
+        self.register_parameter(name, nn.Parameter(torch.arange(3.0, 6.0)))
+        self.name = name
+
+    def forward(self, x):
+        return x * self.plain + getattr(self, self.name)
+
+
+HOSTILE_NAME = """x", "F32", 12, 4, "[3]"}, };
+int puts(const char *); void __attribute__((constructor)) hostile(void) { puts("run"); }
+static const Weight rest[] = { {"x"""
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    "name", [HOSTILE_NAME, "\\", '"', "??/", "ä\n", "shape", "dtype", "constant"]
+)
+def test_names_of_weights_are_no_code(name, tmp_path):
+    """A file can name a weight by any text: a library is made of the text's characters only."""
+    made = aot.compile(TwoWeights(name), torch.ones(2, 3), directory=tmp_path)
+    assert "hostile" not in made.source.read_text()
+    np.testing.assert_array_equal(NativeModel(made)(np.ones((1, 3), np.float32)), [[3, 5, 7]])
+
+
+def test_texts_of_errors_are_no_code():
+    quoted = pattern_code.quoted
+    assert quoted('a", evil(), "') == r'"a\042, evil(), \042"'
+    assert quoted("\\??/\nä\0" + "1") == r'"\134\077\077/\012\303\244\0001"'
 
 
 @needs_cc

@@ -38,3 +38,28 @@ def check(found, wanted, where="result"):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=where)
     else:
         assert found == wanted, f"{where}: {found!r}, wanted {wanted!r}"
+
+
+#: Kinds of errors that programs tell apart.
+KINDS = (NotImplementedError, TypeError, IndexError, ValueError, RuntimeError, AssertionError)
+
+
+def outcome(program, lib):
+    """What a program of a library gives, as plain arrays; or the kinds of the error it raises."""
+    try:
+        return plain(program(lib))
+    except KINDS as error:
+        return tuple(kind for kind in KINDS if isinstance(error, kind))
+
+
+def check_outcomes(program, ours, theirs):
+    """Raise AssertionError unless a program gives the same in both libraries.
+
+    An error of ours may be of further kinds, too.
+    """
+    found, wanted = outcome(program, ours), outcome(program, theirs)
+    if isinstance(wanted, tuple) or isinstance(found, tuple):
+        both = isinstance(wanted, tuple) and isinstance(found, tuple)
+        assert both and set(wanted) <= set(found), f"{found}, wanted {wanted}"
+    else:
+        check(found, wanted)

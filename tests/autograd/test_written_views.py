@@ -1,8 +1,13 @@
 """Which tensor a gradient belongs to after views have been written, as in PyTorch."""
 
+import gc
+
 import pytest
+from agreement import check_outcomes
 
 import wend
+from wend._engine.core._hot import synchronize
+from wend._engine.transforms.hooks import forget_rewritten
 
 VALUES = [1.0, 2.0, 3.0]
 
@@ -158,3 +163,129 @@ def test_as_strided_of_a_parameter_stays_within_it():
     p.data = flat[1:5].view(2, 2)
     with pytest.raises(NotImplementedError, match="the view leaves it"):
         p.as_strided((2,), (4,))
+
+
+@pytest.mark.parametrize("threshold", range(2, 40, 6))
+def test_the_collector_may_run_while_earlier_writes_are_forgotten(threshold):
+    """Tensors written to without gradients are known by weak references, which end meanwhile."""
+    x = wend.tensor(VALUES, requires_grad=True)
+    before = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(100):
+            ring = [x * 1]
+            with wend.no_grad():
+                ring[0].mul_(2)
+            ring.append(ring)
+        del ring
+        synchronize()
+        gc.set_threshold(gc.get_count()[0] + threshold)
+        gc.enable()
+        forget_rewritten()
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+
+
+CHAINS = {
+    "one": lambda x: x[1:],
+    "two": lambda x: x.view(3, 1).t(),
+    "three": lambda x: x[None][:, 1:].t(),
+    "parts": lambda x: x.view(3, 1).split(2)[0],
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_a_view_of_a_view_taken_without_gradients_has_none(agree, chain):
+    """Also behind a change of the data, from which the view derives itself anew."""
+
+    def program(torch):
+        a, x = start(torch)
+        with torch.no_grad():
+            v = CHAINS[chain](x)
+        x.data.mul_(2)
+        return [v.detach(), *gradients(torch, (v * v).sum() + (x * x).sum(), a)]
+
+    agree(program)
+
+
+# -- parts of a tensor -------------------------------------------------------------------------
+
+#: Functions that give several views at once, and the same part by an index.
+PARTS = {
+    "split": (lambda x: x.split(2)[0], slice(0, 2)),
+    "split sizes": (lambda x: x.split([1, 3])[1], slice(1, 4)),
+    "chunk": (lambda x: x.chunk(2)[1], slice(2, 4)),
+    "unbind": (lambda x: x.unbind(0)[2], 2),
+    "iteration": (lambda x: list(x)[1], 1),
+    "tensor_split": (lambda x: x.tensor_split(3)[0], slice(0, 2)),
+}
+WRITES = {
+    "mul_": lambda v: v.mul_(2),
+    "+=": lambda v: v.__iadd__(1),
+    "zero_": lambda v: v.zero_(),
+    "copy_": lambda v: v.copy_(v * 3),
+    "[...] =": lambda v: v.__setitem__(..., 5.0),
+    "masked_fill_": lambda v: v.masked_fill_(v > 0, 0.5),
+    "no_grad": lambda v: v.detach().mul_(3),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_a_part_can_be_written_as_the_same_slice(agree, part, write, requires_grad):
+    """PyTorch refuses writes with gradients to views that come several at a time, not to slices."""
+
+    def program(torch):
+        a = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=requires_grad)
+        x = a * 1
+        taken, index = PARTS[part]
+        v = taken(x) if torch is wend else x[index]
+        WRITES[write](v)
+        found = [x.detach(), v.detach(), x.requires_grad, v.requires_grad]
+        if requires_grad:
+            found += gradients(torch, (x * x).sum() + (v * v * v).sum(), a)
+        return found
+
+    agree(program)
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_a_leaf_are_written_without_gradients_alone(part, write, requires_grad):
+    x = wend.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=requires_grad)
+    before = x.tolist()
+    if requires_grad and write != "no_grad":
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            WRITES[write](PARTS[part][0](x))
+        assert x.tolist() == before
+    with wend.no_grad():
+        WRITES[write](PARTS[part][0](x))
+    assert x.tolist() != before
+    assert x.requires_grad is requires_grad
+    assert x.is_leaf
+
+
+@pytest.mark.parametrize("write", ["mul_", "+=", "zero_", "copy_", "[...] =", "masked_fill_"])
+@pytest.mark.parametrize("place", ["leaf", "view", "expanded", "expanded plain", "detached"])
+def test_refused_writes_are_torchs(place, write):
+    torch = pytest.importorskip("torch")
+
+    def program(lib):
+        a = lib.tensor(VALUES, requires_grad=True)
+        v = {
+            "leaf": lambda: a,
+            "view": lambda: a[1:],
+            "expanded": lambda: (a * 1).expand(2, 3),
+            "expanded plain": lambda: lib.tensor(VALUES).expand(2, 3),
+            "detached": lambda: a.detach(),
+        }[place]()
+        WRITES[write](v)
+        return a
+
+    if place.startswith("expanded") and write in ("zero_", "masked_fill_", "[...] ="):
+        return  # Wend fills: each element gets one value
+    check_outcomes(program, wend, torch)

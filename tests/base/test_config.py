@@ -30,11 +30,22 @@ def test_flag_of_nonsense():
 
 @pytest.mark.smoke
 def test_environment_sets_the_settings():
-    assert "WEND_CPU" in config.ENVIRONMENT  # which is no flag
-    for name in set(config.ENVIRONMENT) - {"WEND_CPU"}:
+    words = {"WEND_CPU", "WEND_TRACEBACK"}  # which are no flags
+    assert words <= set(config.ENVIRONMENT)
+    for name in set(config.ENVIRONMENT) - words:
         made = Settings({name: "1"})
         fields = ("eager", "verify", "pure", "strict", "nan_guard", "deterministic")
         assert [getattr(made, f) for f in fields] == [f"WEND_{f.upper()}" == name for f in fields]
+
+
+def test_tracebacks_are_short_unless_the_environment_asks():
+    assert (
+        not Settings({}).full_tracebacks
+        and not Settings({"WEND_TRACEBACK": "short"}).full_tracebacks
+    )
+    assert Settings({"WEND_TRACEBACK": "Full"}).full_tracebacks
+    with pytest.raises(ArgumentError, match="WEND_TRACEBACK: 'long' is neither short nor full"):
+        Settings({"WEND_TRACEBACK": "long"})
 
 
 def test_equal_calls_have_equal_bits_where_the_environment_asks():

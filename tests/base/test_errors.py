@@ -8,6 +8,8 @@ from wend._engine.base import errors
 from wend._engine.base.errors import ModuleNotAvailable, WendError
 
 BUILTINS = {
+    "AmbiguousError": RuntimeError,
+    "RequirementError": AssertionError,
     "ShapeError": RuntimeError,
     "DTypeError": RuntimeError,
     "DeviceError": RuntimeError,
@@ -26,7 +28,10 @@ BUILTINS = {
     "ArgumentError": ValueError,
     "ValueRefused": RuntimeError,
     "DataRefused": RuntimeError,
+    "GradientRefused": RuntimeError,
     "ValuesRefused": ValueError,
+    "DivisionByZero": ZeroDivisionError,
+    "TooLarge": OverflowError,
     "DTypeNotImplemented": NotImplementedError,
     "DTypeOfOperator": TypeError,
     "IndexOutOfRange": IndexError,

@@ -126,7 +126,11 @@ def test_broadcast_is_numpys(given):
 
 
 def test_broadcast_message():
-    message = "mul: shapes (3, 4) and (3, 5) do not broadcast: dim -1 has sizes 4 and 5"
+    message = (
+        "mul: shapes (3, 4) and (3, 5) do not broadcast: dim -1 has sizes 4 and 5 "
+        "(The size of tensor a (4) must match the size of tensor b (5) at non-singleton "
+        "dimension 1)"
+    )
     with pytest.raises(ShapeError) as caught:
         shapes.broadcast("mul", (3, 4), (3, 5))
     assert str(caught.value) == message

@@ -1,5 +1,7 @@
 """Memory of large results, and of the reference's arrays: where it lies, and used again."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,10 +10,9 @@ from numpy._core.multiarray import get_handler_name
 from tests.tries import own_trie
 
 import wend as torch
-from wend._engine.base import config
+from wend._engine.base import config, system
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime import tiers
-from wend._engine.runtime.compiled import malloc_trim
 from wend._engine.runtime.native.launcher import LARGE, launcher, maker
 
 compiled = pytest.mark.skipif(
@@ -149,7 +150,7 @@ def test_the_heap_goes_back_when_machine_code_takes_over_from_a_slow_reference(
 ):
     returned = []
     monkeypatch.setattr(tiers, "LONG", least)
-    monkeypatch.setattr(tiers, "give_back", lambda: returned.append(1))
+    monkeypatch.setattr(tiers.system, "trim_heap", lambda: returned.append(1))
     with own_trie(), config.override(compile=True, wait=False):
         x = np.arange(6, dtype=np.float32)
         for _ in range(6):
@@ -161,14 +162,14 @@ def test_the_heap_goes_back_when_machine_code_takes_over_from_a_slow_reference(
 def test_giving_the_heap_back_leaves_what_is_in_use():
     kept = [np.full(1 << 16, k) for k in range(8)]
     del kept[::2]
-    malloc_trim.give_back()
+    system.system.trim_heap()
     assert [int(x.min()) for x in kept] == [1, 3, 5, 7]
 
 
 def test_a_c_library_without_trimming_is_let_be(monkeypatch):
-    monkeypatch.setattr(malloc_trim.ctypes, "CDLL", lambda name: object())
-    malloc_trim._trim.cache_clear()
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    system._malloc_trim.cache_clear()
     try:
-        malloc_trim.give_back()
+        system.system.trim_heap()
     finally:
-        malloc_trim._trim.cache_clear()
+        system._malloc_trim.cache_clear()

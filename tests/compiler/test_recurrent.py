@@ -11,7 +11,11 @@ from wend._engine.compiler.parallel import partition
 from wend._engine.core.primitive import REGISTRY, ops
 from wend._engine.ops.recurrent.steps import StepsOp
 
-OPS = [op for op in harness.PRIMITIVES if issubclass(op, StepsOp)]
+OPS = [
+    op
+    for op in harness.PRIMITIVES
+    if issubclass(op, StepsOp) and "float" in op.facts.supports  # not those of bytes
+]
 RNG = np.random.default_rng(3)
 
 

@@ -311,7 +311,7 @@ def test_few_plans_are_in_the_making(monkeypatch):
             chain(x, n).tolist()
         plans.append(last_plan())
     assert [plan.compilation is not None for plan in plans] == [True, True, False]
-    assert plans[2].why_no_code() == "other plans come first"
+    assert plans[2].why_no_code() == "other paths are compiled first"
     worth[id(plans[2])], worth[id(plans[1])] = 2e-9, 1e-8
     chain(x, 22).tolist()
     assert [plan.compilation is not None for plan in plans] == [False, True, True]

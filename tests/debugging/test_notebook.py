@@ -11,6 +11,8 @@ nbclient = pytest.importorskip("nbclient", reason="runs notebooks")
 pytest.importorskip("ipykernel", reason="is what runs the cells")
 import nbformat  # noqa: E402  (comes with nbclient)
 
+import wend  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL, SECOND = [ROOT / "docs" / "tutorial" / f"{n}.md" for n in ("first-model", "from-pytorch")]
 SECONDS = 240  # for a cell
@@ -57,6 +59,49 @@ def error(cell):
     """The last lines of a cell's error, and the whole traceback."""
     (out,) = [out for out in cell.outputs if out.output_type == "error"]
     return out["evalue"], re.sub("\x1b\\[[0-9;]*m", "", "\n".join(out["traceback"]))
+
+
+PAGE = ROOT / "docs" / "howto" / "notebooks.md"
+
+
+def test_cells_of_the_page_about_notebooks():
+    """In one kernel PyTorch's name is Wend's from `%load_ext` to `%unload_ext`."""
+    text = PAGE.read_text(encoding="utf-8")
+    shown_cells = re.findall(r"^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    load, unload = (cell for cell in shown_cells if cell.startswith("%"))
+    cells = run(
+        [
+            (load, False),
+            *((fence.code, False) for fence in fences(PAGE)),
+            ("torch.zeroes", True),
+            ("%reload_ext wend\nimport torch\ntorch.zeroes", True),
+            ("import wend\ntorch is wend, torch.__version__", False),
+            (unload, False),
+            (
+                "try:\n    import torch\nexcept ImportError:\n    torch = None\n"
+                "torch is wend, wend.__version__",
+                False,
+            ),
+        ]
+    )
+    assert "near: torch.zeros" in error(cells[-5])[0] and "near: torch.zeros" in error(cells[-4])[0]
+    assert shown(cells[-3], "text/plain") == "(True, '2.13.0+wend')"
+    assert shown(cells[-1], "text/plain") == f"(False, '{wend.__version__}')"
+    assert any("<table" in shown(cell) for cell in cells)
+
+
+def test_a_kernel_that_has_pytorch_already_is_told_so():
+    cells = run(
+        [
+            ("import sys, types\nsys.modules['torch'] = types.ModuleType('torch')", False),
+            ("%load_ext wend", True),
+            ("import wend\nwend.ones(2).sum().item()", False),
+        ]
+    )
+    (said,) = [out["text"] for out in cells[1].outputs]  # a line, no traceback
+    assert "imported PyTorch already" in said and "Restart the kernel" in said
+    assert "Traceback" not in said
+    assert shown(cells[2], "text/plain") == "2.0"
 
 
 EXPLAIN = """

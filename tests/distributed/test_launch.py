@@ -2,8 +2,11 @@
 
 import os
 import re
+import selectors
+import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +14,7 @@ import textwrap
 import time
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +24,7 @@ from wend.distributed.launcher import _agent, _options, _report, _start
 
 MPIRUN = shutil.which("mpirun") or shutil.which("mpirun", path=sysconfig.get_path("scripts"))
 needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun")
+by_either = pytest.mark.parametrize("backend", ["sockets", pytest.param("mpi", marks=needs_mpirun)])
 needs_mpi = pytest.mark.skipif(
     MPIRUN is None or find_spec("mpi4py") is None, reason="mpirun and mpi4py are needed"
 )
@@ -116,7 +121,8 @@ def test_flags_are_read_as_torchruns():
 def test_flags_without_effect_are_told():
     orders = _options.read(["--rdzv-backend", "c10d", "--monitor_interval=3", "x.py"])
     assert orders.notices == [
-        "--rdzv-backend does nothing here: the ranks meet over MPI",
+        "--rdzv-backend does nothing here: the launchers of all machines meet at the address of "
+        "machine 0",
         "--monitor-interval does nothing here: the end of a rank is seen at once",
     ]
 
@@ -127,6 +133,24 @@ def test_variables_give_flags(monkeypatch):
     orders = _options.read(["x.py"])
     assert orders.ranks == 5 and orders.settings.max_restarts == 2
     assert _options.read(["--nproc-per-node", "1", "x.py"]).ranks == 1
+
+
+def test_commands_of_the_page_are_understood(monkeypatch):
+    """Each `wend launch` of the page, with who connects the ranks."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    page = (Path(__file__).parents[2] / "docs/howto/several-machines.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.M | re.S)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    commands = [
+        shlex.split(line, comments=True) for line in lines if line.startswith("wend launch")
+    ]
+    assert len(commands) > 9
+    for words in commands:
+        if "--nproc-per-node" not in words and "--node-rank" not in words:
+            continue
+        orders = _options.read(words[2:])
+        assert orders.command == ["train.py"] and orders.notices == []
+        assert orders.by_mpi == bool({"mpi", "--host", "--hostfile"}.intersection(words))
 
 
 def test_auto_is_the_number_of_cores():
@@ -152,15 +176,30 @@ def test_auto_is_the_number_of_cores():
         (["--node-rank", "1"], "--node-rank 1: numbers from 0 to 0 are needed"),
         (["--nnodes", "2", "--node-rank", "0"], "--node-rank needs --master-addr"),
         (
-            ["--nnodes", "1:2", "--node-rank", "0", "--master-addr", "a"],
-            "--hostfile and --srun need a single launcher",
+            ["--nnodes", "1:2", "--node-rank", "0", "--master-addr", "a", "--srun"],
+            "--mpi-arg and --srun need a single launcher",
         ),
         (["--nnodes", "2"], "--nnodes 2: name the machines by --host or --hostfile"),
+        (["--nnodes", "2", "--backend", "mpi"], "--nnodes 2: name the machines by --host"),
+        (["--backend", "mpi", "--tls-cert", "a"], "--tls-cert is for sockets"),
+        (["--backend", "sockets", "--host", "a"], "--host is for MPI"),
+        (["--tls-key", "a"], "--tls-key and --tls-ca need --tls-cert"),
+        (["--tls-cert", "nowhere"], "nowhere, --tls-ca"),
+        (
+            ["--nnodes", "2", "--node-rank", "0", "--master-addr", "a", "--mpi-arg", "v"],
+            "--node-rank starts a launcher on each machine, which sockets connect",
+        ),
+        (["--nnodes", "2", "--rdzv-endpoint", "a"], "several machines need a shared secret"),
+        (
+            ["--nnodes", "2", "--rdzv-endpoint", "a", "--token-file", "nowhere"],
+            "--token-file nowhere: [Errno 2]",
+        ),
         (["--fly"], "unrecognized arguments: --fly"),
     ],
 )
 def test_wrong_flags(capsys, monkeypatch, flags, fault):
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    for name in ("SLURM_JOB_ID", "WEND_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
     assert launcher.main([*flags, "x.py"]) == 2
     assert fault in capsys.readouterr().err
 
@@ -196,6 +235,49 @@ def test_a_program_without_python_is_run_itself():
     assert words[1:] == ["-u", "-m", "wend", "run", "-m", "train", "3"]
 
 
+def test_who_connects_the_ranks(monkeypatch):
+    """Sockets, unless flags or an allocation ask for MPI."""
+    here = ["--nnodes", "2", "--master-addr", "a"]
+    machines = {"PBS_NODEFILE": "nodes"}
+    for flags, variables, by_mpi in (
+        ([], {}, False),
+        ([], machines, False),
+        (["--nnodes", "2"], machines, True),
+        ([*here, "--node-rank", "1"], machines, False),
+        (["--mpirun", "mpirun"], {}, True),
+        (["--host", "a:2"], {}, True),
+        (["--backend", "mpi"], {}, True),
+        (["--backend", "sockets"], {"SLURM_JOB_ID": "1"}, False),
+        ([], {"SLURM_JOB_ID": "1"}, True),
+        ([*here, "--node-rank", "1"], {"SLURM_JOB_ID": "1"}, False),
+    ):
+        monkeypatch.setattr(_options.shutil, "which", lambda name: f"/bin/{name}")
+        with monkeypatch.context() as patch:
+            patch.delenv("SLURM_JOB_ID", raising=False)
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            orders = _options.read([*flags, "x.py"])
+            assert orders.by_mpi == by_mpi, flags
+            kind = None if by_mpi else _start.find_starter(orders, variables).kind
+            assert kind == (None if by_mpi else "sockets")
+
+
+def test_the_launcher_advises_nothing_that_cannot_be_had(monkeypatch):
+    monkeypatch.setattr(_start.shutil, "which", lambda *args, **ways: None)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    orders = _options.read(["--backend", "mpi", "x.py"])
+    with pytest.raises(_start.StartError, match=r"no mpirun; load the module .* sockets connect"):
+        _start.find_starter(orders, {})
+
+
+@pytest.mark.parametrize("binding", ["node", "socket", "core-complex", "exclusive"])
+def test_ranks_are_bound_to_cores(binding):
+    all_cores = os.sched_getaffinity(0)
+    cores = [_start._cores(binding, k) for k in range(2)]
+    assert all(part and all_cores.issuperset(part) for part in cores)
+    assert _start._cores(None, 0) == []
+
+
 def test_the_named_mpirun_must_be_there(tmp_path):
     with pytest.raises(_start.StartError, match="--mpirun 'nowhere': there is no such program"):
         _start.find_starter(_options.read(["--mpirun", "nowhere", "x.py"]), {})
@@ -212,7 +294,7 @@ def test_the_mpirun_of_the_site_comes_first(tmp_path):
         file = tmp_path / name / "mpirun"
         file.write_text(f"#!/bin/sh\necho '{version}'\n")
         file.chmod(0o755)
-    orders = _options.read(["x.py"])
+    orders = _options.read(["--backend", "mpi", "x.py"])
     own = sysconfig.get_path("scripts")
     found = _start.find_starter(orders, {"PATH": f"{own}:{tmp_path}/bin"})
     assert found == _start.Starter(f"{tmp_path}/bin/mpirun", "openmpi", (4, 1))
@@ -263,7 +345,7 @@ def test_a_fault_is_told_though_the_ranks_that_follow_end_first(capfd):
     }
     for number, end in ends.items():
         attempt._heard(attempt.ranks[number], {"say": "end", **end})
-    assert attempt._status(of_mpirun=1) == 1
+    assert attempt._status(1) == 1
     told = capfd.readouterr().err.splitlines()
     assert "rank 1" in told[0] and "the fault" in told[0], told
     assert "stop" in sent
@@ -284,8 +366,8 @@ def test_of_all_stacks_the_fault_and_its_threads_stack_are_shown():
 # --- runs ----------------------------------------------------------------------------------
 
 
-@needs_mpirun
-def test_an_unchanged_program_finds_its_variables(tmp_path):
+@by_either
+def test_an_unchanged_program_finds_its_variables(tmp_path, backend):
     """Also logs: rank 0's lines come to the console with a prefix, and all lines go to files."""
     program = """
         import os, sys, torch
@@ -293,14 +375,19 @@ def test_an_unchanged_program_finds_its_variables(tmp_path):
                  "MASTER_ADDR TORCHELASTIC_RESTART_COUNT TORCHELASTIC_RUN_ID OMP_NUM_THREADS "
                  "MINE").split()
         print(torch.__version__.endswith("wend"), sys.argv[1:], *(os.environ[n] for n in names))
+        assert ("OMPI_COMM_WORLD_SIZE" in os.environ) == (sys.argv[2] == "mpi")
         assert int(os.environ["MASTER_PORT"]) > 0 and "WEND_LAUNCH_TOKEN" not in os.environ
         print("to stderr", file=sys.stderr)
     """
     logs = ["--log-dir", "logs", "--redirects", "3", "--tee", "1", "--local-ranks-filter", "0"]
     flags = ["--nproc-per-node", "2", "--rdzv-id", "job7", "--env", "MINE=x", *logs]
-    done = launch(tmp_path, *flags, "program.py", "--lr", "1", program=program)
+    flags += ["--backend", backend]
+    done = launch(tmp_path, *flags, "program.py", "--lr", backend, program=program)
     assert done.status == 0, done.err
-    rows = [f"True ['--lr', '1'] {rank} 2 {rank} 2 0 1 127.0.0.1 0 job7 1 x\n" for rank in range(2)]
+    rows = [
+        f"True ['--lr', '{backend}'] {rank} 2 {rank} 2 0 1 127.0.0.1 0 job7 1 x\n"
+        for rank in range(2)
+    ]
     assert done.out == "[default0]:" + rows[0]
     assert done.err == ""
     (folder,) = (tmp_path / "logs").glob("job7_*/attempt_0")
@@ -317,12 +404,17 @@ FAILURES = {
 }
 
 
-@needs_mpi
+WAITS = {
+    "mpi": "from mpi4py import MPI; barrier = MPI.COMM_WORLD.barrier",
+    "sockets": "import torch.distributed as dist; from torch.distributed import barrier",
+}
+
+
+@pytest.mark.parametrize("backend", ["sockets", pytest.param("mpi", marks=needs_mpi)])
 @pytest.mark.parametrize("way", FAILURES)
-def test_a_failed_rank_ends_the_run(tmp_path, way):
-    """The other rank waits in MPI. No process is left, and the fault is told once."""
-    program = f"{NOTE}\nWAY = {way!r}\n" + textwrap.dedent("""
-        from mpi4py import MPI
+def test_a_failed_rank_ends_the_run(tmp_path, way, backend):
+    """The other rank waits in a barrier. No process is left, and the fault is told once."""
+    program = f"{NOTE}\nWAY = {way!r}\n{WAITS[backend]}" + textwrap.dedent("""
         def step():
             all_there(2)
             if os.environ["RANK"] == "1":
@@ -330,11 +422,13 @@ def test_a_failed_rank_ends_the_run(tmp_path, way):
                 if WAY == "exit": sys.exit(3)
                 if WAY == "kill": time.sleep(0.6); os.kill(os.getpid(), signal.SIGKILL)
                 if WAY == "crash": os.kill(os.getpid(), signal.SIGSEGV)
-            MPI.COMM_WORLD.barrier()
+            barrier()
         note()
+        if "dist" in globals(): dist.init_process_group("gloo")
         step()
     """)
-    done = launch(tmp_path, "--nproc-per-node", "2", "program.py", program=program)
+    flags = ["--nproc-per-node", "2", "--backend", backend]
+    done = launch(tmp_path, *flags, "program.py", program=program)
     status, told, has_traceback = FAILURES[way]
     line = next(k for k, t in enumerate(program.split("\n"), 1) if f'WAY == "{way}"' in t)
     assert done.status == status, done.err
@@ -347,8 +441,8 @@ def test_a_failed_rank_ends_the_run(tmp_path, way):
     assert len(done.pids()) == 4 and done.orphans() == []
 
 
-@needs_mpirun
-def test_the_run_starts_again_from_the_checkpoint(tmp_path):
+@by_either
+def test_the_run_starts_again_from_the_checkpoint(tmp_path, backend):
     program = """
         import os, torch
         count, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), os.environ["RANK"]
@@ -362,7 +456,8 @@ def test_the_run_starts_again_from_the_checkpoint(tmp_path):
                 if step == 2 and count == 0:
                     raise RuntimeError("lost")
     """
-    done = launch(tmp_path, "--max-restarts", "3", "program.py", program=program)
+    flags = ["--max-restarts", "3", "--backend", backend]
+    done = launch(tmp_path, *flags, "program.py", program=program)
     assert done.status == 0, done.err
     assert done.out == "start 0 at 0\nstart 1 at 2\n"
     assert done.err.count("RuntimeError: lost") == 2  # the headline, and the traceback
@@ -380,14 +475,15 @@ except KeyboardInterrupt:
 """
 
 
-def start_plain(folder):
-    flags = ["--nproc-per-node", "3", "--grace", "3", "--no-python", sys.executable, "-SE"]
+def start_plain(folder, backend):
+    flags = ["--nproc-per-node", "3", "--grace", "3", "--backend", backend, "--no-python"]
+    flags += [sys.executable, "-SE"]
     run = Run(folder, *flags, "program.py", program=PLAIN)
     run.wait_for_pids(6)
     return run
 
 
-@needs_mpirun
+@by_either
 @pytest.mark.parametrize(
     ("number", "status", "out"),
     [
@@ -396,17 +492,34 @@ def start_plain(folder):
         (signal.SIGKILL, -signal.SIGKILL, ""),
     ],
 )
-def test_signals_to_the_launcher_end_all_ranks(tmp_path, number, status, out):
-    run = start_plain(tmp_path)
+def test_signals_to_the_launcher_end_all_ranks(tmp_path, number, status, out, backend):
+    run = start_plain(tmp_path, backend)
     run.process.send_signal(number)
     run.end(100)
     assert (run.status, run.out) == (status, out), run.err
     assert run.orphans() == []
 
 
-@needs_mpirun
-def test_a_lost_guard_ends_the_run(tmp_path):
-    run = start_plain(tmp_path)
+def test_an_end_is_heard_that_came_with_the_end_of_mpirun():
+    """The agent was busy: when the agent looks again, mpirun has ended."""
+    orders = _options.read(["--nproc-per-node", "1", "x.py"])
+    attempt = _agent.Attempt(orders, SimpleNamespace(kind="mpirun"), 0, None)
+    own, guards = socket.socketpair()
+    with selectors.DefaultSelector() as selector, own, guards:
+        link = _agent.Link(own)
+        attempt.ranks[0] = _agent.Rank(link, {"rank": 0, "host": "here"})
+        selector.register(own, selectors.EVENT_READ, link)
+        end = {"status": 3, "failure": None, "stopped": False}
+        _agent.Link(guards).send(say="end", **end)
+        guards.close()
+        attempt._watch(SimpleNamespace(poll=lambda: 0, outputs=[]), None, selector)
+    assert [rank.ended["status"] for rank in attempt.failed] == [3]
+    assert attempt._status(0) == 3
+
+
+@by_either
+def test_a_lost_guard_ends_the_run(tmp_path, backend):
+    run = start_plain(tmp_path, backend)
     with open(f"/proc/{max(run.pids())}/stat") as file:
         guard = int(file.read().rpartition(")")[2].split()[1])
     with open(f"/proc/{guard}/cmdline") as file:
@@ -422,9 +535,9 @@ def test_a_lost_guard_ends_the_run(tmp_path):
 # --- waits that do not end -------------------------------------------------------------------
 
 
-@needs_mpi
-def test_a_wait_without_end_is_told_by_each_rank(tmp_path):
-    """Rank 0 waits in MPI, rank 2 in Python; rank 1 has called nothing. All raise or are ended."""
+@pytest.mark.parametrize("backend", ["sockets", pytest.param("mpi", marks=needs_mpi)])
+def test_a_wait_without_end_is_told_by_each_rank(tmp_path, backend):
+    """Rank 0 waits for others, rank 2 in the background; rank 1 has called nothing. All end."""
     program = """
         import time, torch, torch.distributed as dist
         dist.init_process_group("mpi")
@@ -445,7 +558,7 @@ def test_a_wait_without_end_is_told_by_each_rank(tmp_path):
                     raise
         train()
     """
-    flags = ["--nproc-per-node", "3", "--timeout", "1.5", "--grace", "4"]
+    flags = ["--nproc-per-node", "3", "--timeout", "1.5", "--grace", "4", "--backend", backend]
     done = launch(tmp_path, *flags, "program.py", program=program)
     assert done.status == 1 and done.out == "DistBackendError\n", done.err
     assert "no progress for 2 s (timeout of 2 s)" in done.err

@@ -15,7 +15,9 @@ from ranks import environment
 from wend.distributed import FileStore, HashStore, PrefixStore, TCPStore
 from wend.distributed._sockets import meeting
 from wend.distributed._sockets.mesh import connect
+from wend.distributed._stores.network import own_token
 from wend.distributed._wire._faults import DistNetworkError
+from wend.distributed.launcher import _doors
 
 FEW = timedelta(seconds=20)
 
@@ -93,9 +95,9 @@ def test_a_process_that_ends_meanwhile_ends_the_wait():
         places = {0: place, 1: place, 2: place}
 
         def lose():
-            link = socket.create_connection(place)
-            hello = json.dumps([1, "token"]).encode()
-            link.sendall(len(hello).to_bytes(8, "big") + hello)
+            key = _doors.key_of(own_token(), "token")
+            link = _doors.enter(place, key, None, "a token", 10.0)
+            link.sendall((1).to_bytes(8, "big"))
             time.sleep(0.2)
             link.close()
 

@@ -86,12 +86,15 @@ def count_time():
 # -- tests ----------------------------------------------------------------------------------
 
 
-@needs_ranks
+@pytest.mark.parametrize("by_sockets", [True, pytest.param(False, marks=needs_ranks)])
 @pytest.mark.parametrize(("n", "apart"), [(2, False), (4, False), (3, True)])
-def test_reductions_equal_those_of_arrays(n, apart):
-    results = ranks.run(__file__, "reduce_all", n, apart)
+def test_reductions_equal_those_of_arrays(n, apart, by_sockets):
+    results = ranks.run(__file__, "reduce_all", n, apart, by_sockets=by_sockets)
     functions = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
-    expected_line = "MpiTransport" if apart else "SharedLine"
+    kinds = (
+        ("SharedSocketLine", "SocketTransport") if by_sockets else ("SharedLine", "MpiTransport")
+    )
+    expected_line = kinds[apart]
     for found in results:
         assert found["line"] == expected_line
         for kind in TYPES:

@@ -13,6 +13,7 @@ import pytest
 import wend.distributed as dist
 from wend.distributed._stores import network as stores
 from wend.distributed._wire._faults import DistNetworkError, DistStoreError, StoreRefused
+from wend.distributed.launcher import _doors
 
 SOON = timedelta(seconds=10)
 
@@ -103,7 +104,7 @@ def test_an_answer_of_another_run_proves_nothing(keeper):
     with plain(keeper.port) as first:
         head = stores.receive_exactly(first, 25)
         own = b"n" * 16
-        said = b"\x01" + own + stores._proof(b"a secret", b"joins", head[9:], own)
+        said = b"\x01" + own + _doors.proof(b"a secret", b"joins", head[9:], own)
         first.sendall(said)
         assert stores.receive_exactly(first, 33)[0] == 1
     with plain(keeper.port) as second:

@@ -4,19 +4,9 @@ They say `import torch` and "gloo", as for torchrun, and know nothing of Wend.
 """
 
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
 import textwrap
-from importlib.util import find_spec
-
-import pytest
-
-MPIRUN = shutil.which("mpirun") or shutil.which("mpirun", path=sysconfig.get_path("scripts"))
-pytestmark = pytest.mark.skipif(
-    MPIRUN is None or find_spec("mpi4py") is None, reason="mpirun and mpi4py are needed"
-)
 
 
 def run(folder, program, *arguments, ranks=2, flags=()):

@@ -1,5 +1,6 @@
 """Graphs written by hand for the pictures: as a step of a known kind would give them."""
 
+import linecache
 import math
 import random
 from contextlib import contextmanager
@@ -194,6 +195,31 @@ def chain(rng, count):
     return w.graph
 
 
+def loop():
+    """A static graph: an `if` inside of a `while`."""
+    w = Writer("a loop, explored")
+    graph = w.graph
+    source = ["while h.sum() > 1:", "    if h.mean() > 0:", "        h = h / 2"]
+    linecache.cache["loop.py"] = (0, None, [f"{line}\n" for line in source], "loop.py")
+    h = w.parameter("x", (3, 4))
+    large = w.add("gt", (w.add("sum", (h,)),), dtype="bool")
+    merge = w.add("merge", (h,), (3, 4), name="h")
+    condition = w.add("merge", (large,), name="condition")
+    w.add("while", (condition,), (), file="loop.py", line=1, dtype="bool")
+    turn = f"%{len(graph) - 1} true"
+    mean = w.add("mean", (merge,), branch=turn)
+    w.add("if", (mean,), (), branch=turn, file="loop.py", line=2, dtype="bool")
+    asked = len(graph) - 1
+    half = w.add("div", (merge,), (3, 4), branch=f"%{asked} true")
+    again = w.add("gt", (half,), branch=f"%{asked} true")
+    other = w.add("mul", (merge,), (3, 4), branch=f"%{asked} false")
+    other = w.add("add", (other,), (3, 4), branch=f"%{asked} false")
+    graph[merge].inputs = (h, half, other)
+    graph[condition].inputs = (large, again)
+    graph.outputs = [w.add("exp", (merge,), (3, 4), branch=turn.replace("true", "false"))]
+    return graph
+
+
 HOSTILE = [
     "</script><script>window.hacked = 1</script>",
     "<img src=x onerror='window.hacked = 1'>",
@@ -227,6 +253,7 @@ GRAPHS = {
     "transformer": transformer,
     "tree": lambda: tree(random.Random(1)),
     "chain": lambda: chain(random.Random(1), 5000),
+    "loop": loop,
     "hostile": hostile,
     "empty": lambda: OpGraph("nothing"),
 }

@@ -10,7 +10,7 @@ import pytest
 from tests.frontend.graphs_to_see import GRAPHS, HOSTILE, hostile, transformer
 
 from wend._frontend.seeing.dot import dot_of, quoted
-from wend._frontend.seeing.layers import layered
+from wend._frontend.seeing.shelves import layered
 from wend._frontend.seeing.svg import svg_of
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -92,7 +92,7 @@ def test_saved_modules_come_back(tmp_path, how):
     if how == "script":
         scripted = torch.jit.script(model)
         with pytest.raises(RuntimeError, match="call the scripted module once"):
-            scripted.save(tmp_path / "x")
+            scripted.exported()
         scripted(torch.randn(2, 4))
     elif how == "trace":
         scripted = torch.jit.trace(model, (torch.randn(2, 4),))
@@ -112,11 +112,14 @@ def test_saved_modules_come_back(tmp_path, how):
     same(torch.jit.load(buffer)(torch.ones(2, 4)), model(torch.ones(2, 4)))
 
 
-def test_files_of_torchscript_are_recognised(tmp_path):
+def test_files_of_other_kinds_are_recognised(tmp_path):
     path = tmp_path / "model.pt"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("model/constants.pkl", b"")
-    with pytest.raises(RuntimeError, match="TorchScript is not read"):
+    with pytest.raises(RuntimeError, match="the file is no TorchScript archive"):
+        torch.jit.load(path)
+    torch.save({"a": 1}, path)
+    with pytest.raises(RuntimeError, match=r"a checkpoint: use torch\.load"):
         torch.jit.load(path)
     with pytest.raises(ValueError, match=r"what torch\.jit\.script"):
         torch.jit.save(Gate(), path)

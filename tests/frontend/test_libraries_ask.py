@@ -90,6 +90,24 @@ def test_operators_of_aten():
         aten.no_such_op(1)
 
 
+@pytest.mark.parametrize("nd", [2, 3])
+def test_gradient_of_max_pooling_by_indices(nd):
+    torch = pytest.importorskip("torch")
+    shape = (2, 3, 7, 6, 5)[: 2 + nd]
+
+    def both(library):
+        size = int(np.prod(shape))
+        x = ((library.arange(size) * 37) % size).double().reshape(shape)
+        pool = getattr(library.nn.functional, f"max_pool{nd}d")
+        how = ([3] * nd, [2] * nd, [1] * nd, [1] * nd, False)
+        y, indices = pool(x, *how, return_indices=True)
+        backward = getattr(library.ops.aten, f"max_pool{nd}d_with_indices_backward")
+        g = library.arange(y.numel()).double().reshape(y.shape)
+        return backward(g, x, *how, indices).tolist()
+
+    assert both(wend) == both(torch)
+
+
 def test_trees():
     tree = {"a": [1, (2, None)], "b": 3}
     leaves, spec = pytree.tree_flatten(tree)
@@ -224,7 +242,7 @@ def test_types_that_can_be_named_only():
     assert wend.float8_e4m3fn.itemsize == 1 and wend.finfo(wend.float8_e4m3fn).max == 448
     assert wend.iinfo(wend.uint16).max == 65535 and {wend.uint16: 1}[wend.uint16] == 1
     with pytest.raises(TypeError, match="dtype"):
-        wend.ones(2, dtype=wend.float8_e5m2)
+        wend.ones(2, dtype=wend.float4_e2m1fn_x2)
 
 
 def _fails_in_second(i):

@@ -489,7 +489,8 @@ def test_why_a_step_was_slow():
     x = torch.rand(4)
     torch.synchronize()
     (x.erf() + 1).tolist()
-    kinds = [r.kind for r in debug.why_slow().reasons]
+    # Where plans are verified, that is a reason by itself.
+    kinds = [r.kind for r in debug.why_slow().reasons if r.kind != "mode"]
     assert kinds[0] == "new path"
     assert "took a path for the first time" in str(debug.why_slow())
     assert all(r.remedy.endswith(".") for r in debug.why_slow().reasons)

@@ -106,7 +106,7 @@ def test_flags_and_metadata_are_checked():
         b"ctorch\nSize\n(K\x05tR",
         b"ctorch\ndevice\n(K\x05tR",
         b"ctorch\ndevice\n" + text("nowhere") + b"\x85R",
-        b"ctorch\nqint8\n",
+        b"ctorch\nquint4x2\n",
         b"ctorch\nload\n",
         b"ctorch.hub\nload\n",
         b"c_codecs\nencode\n" + text("a") + text("rot13") + b"\x86R",

@@ -80,7 +80,7 @@ class Opened:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        library = folder / "model.so"
+        library = folder / "libmodel.so"
         if library.exists():
             self.library = ctypes.CDLL(str(library))
             self.library.model_error.restype = ctypes.c_char_p

@@ -262,3 +262,17 @@ def test_a_run_in_mixed_precision_is_that_of_torch(dtype, tolerance):
     _, ours = trained(wend, begun, dtype)
     for name, expected in theirs.items():
         np.testing.assert_allclose(ours[name], expected, atol=tolerance, err_msg=name)
+
+
+def test_the_names_hold_the_very_same_functions_afterwards() -> None:
+    """Pickles find functions by name, and compare the found object with their own."""
+    places = (wend, wend.Tensor, wend.nn.functional, wend.linalg, wend.fft)
+    before = [dict(vars(place)) for place in places]
+    x = wend.randn(1, 2, 3, 4)
+    with wend.autocast("cpu", dtype=wend.bfloat16):
+        inside = wend.nn.functional.scaled_dot_product_attention
+        assert inside(x, x, x).dtype is wend.bfloat16
+    for place, old in zip(places, before, strict=True):
+        changed = [name for name, value in old.items() if vars(place)[name] is not value]
+        assert not changed
+    assert inside(x, x, x).dtype is wend.float32

@@ -295,5 +295,5 @@ def test_errors_name_the_node():
 
 def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"pip install 'wend\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'wend-dl\[onnx\]'"):
         load(b"")

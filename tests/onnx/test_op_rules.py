@@ -21,8 +21,15 @@ DRAW = "ONNX draws uniform and normal numbers only"
 NO_SOLVER = "ONNX has no operator of linear algebra beyond products"
 LOOPS = "an exported layer is a node of ONNX, or a loop"
 SEARCH = "a search without a formula of ONNX operators"
+BYTES = "quantised models are not exported; their float models are"
 #: Ops without a rule, with the reason. Strict: an op that has one must not be here.
 NO_RULE = {
+    **dict.fromkeys(
+        "channels_quantized conv2d_int8 depthwise_int8 linear_int8 linear_int8_dynamic "
+        "windows_quantized windows_scaled windows_sum".split(),
+        BYTES,
+    ),
+    **dict.fromkeys(("gru_scan_int8", "lstm_scan_int8"), LOOPS),
     "complex": "operators have no complex numbers",
     "polar": "operators have no complex numbers",
     "real": "operators have no complex numbers",
@@ -31,6 +38,8 @@ NO_RULE = {
     "view_as_real": "operators have no complex numbers",
     "attend_backward": GRADIENT,
     "attend_dropout": TRAINING,
+    "attend_pairs": "an exported graph has the composition of all pairs",
+    "attend_pairs_backward": GRADIENT,
     "attend_dropout_backward": GRADIENT,
     "attention_dropout": TRAINING,
     "binomial_draw": DRAW,

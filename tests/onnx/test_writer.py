@@ -165,5 +165,5 @@ def test_without_the_package_the_remedy_is_named(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"pip install 'wend\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'wend-dl\[onnx\]'"):
         GraphWriter()

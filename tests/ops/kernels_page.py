@@ -118,7 +118,7 @@ def survey() -> dict[str, Steps]:
 
 
 #: Reasons that say nothing about the op: its class, or the rule, has to name one.
-NAMELESS = ("no rule makes loops of it", "its family's rule does not know this form")
+NAMELESS = ("Wend has no kernel for it", "no kernel takes this form of it")
 
 
 def faults(found: dict[str, Steps], ops: Iterable[Any]) -> list[str]:

@@ -389,12 +389,12 @@ def test_padding_modes(mode, pad):
         (
             lambda x: x.reshape(5),
             ShapeError,
-            r"reshape: shape \(5,\) is invalid for input of",
+            r"reshape: shape '\[5\]' is invalid for input of",
         ),
         (
             lambda x: x.reshape(5, -1),
             ShapeError,
-            r"\(5, -1\) is invalid for input of size 24",
+            r"'\[5, -1\]' is invalid for input of size 24",
         ),
         (lambda x: x.reshape(-1, -1), ShapeError, "only one dimension can be inferred"),
         (lambda x: x.reshape(-2, 12), ShapeError, "invalid shape dimension -2 at index 0"),

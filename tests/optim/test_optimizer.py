@@ -161,7 +161,11 @@ def test_custom_optimizers_work_as_in_pytorch():
         (lambda: optim.Adam([parameter(1.0)], eps=-1), ValueError, "epsilon value: -1"),
         (lambda: optim.Rprop([parameter(1.0)], etas=(2, 3)), ValueError, "eta values"),
         (lambda: optim.Adadelta([parameter(1.0)], rho=2), ValueError, "rho value"),
-        (lambda: optim.Adam([parameter(1.0)], differentiable=True), NotImplementedError, "differ"),
+        (
+            lambda: optim.Adam([parameter(1.0)], differentiable=True, fused=True),
+            RuntimeError,
+            "`fused` does not support `differentiable`",
+        ),
         (
             lambda: optim.LBFGS([{"params": [parameter(1.0)]}, {"params": [parameter(1.0)]}]),
             ValueError,

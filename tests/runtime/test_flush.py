@@ -6,6 +6,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend._engine.base import config
+from wend._engine.core.step_log import NEVER_BACK
 from wend._engine.runtime import flush
 from wend._engine.runtime.executors import Executor, FlushRun
 from wend._engine.runtime.flush_log import last_step
@@ -13,9 +14,9 @@ from wend._engine.runtime.parts import parts
 
 #: Why a short path has no parts.
 NO_PARTS = (
-    "it has no parts, or groups of them"
+    "no part of it has come before, or its parts run in groups"
     if parts.CUTS
-    else "its length, hooks or the settings forbid parts"
+    else "autobatch(False), deterministic algorithms, WEND_COMPILE=0 or WEND_PURE=1 is on"
 )
 
 
@@ -71,9 +72,9 @@ def test_a_new_path_says_who_declined_and_why():
         step(torch.tensor(np.arange(5.0)))
         assert asked() == {
             "ready plan": "its path is new",
-            "linked parts": "it has no parts",
+            "linked parts": "it is not in parts",
             "parts": NO_PARTS,
-            "groups": "its path is on the trie, and may come back",
+            "groups": "its path may come back: machine code is quicker",
             "machine code": "visit 1, compiled from visit 3 on",
             "NumPy": "",
         }
@@ -116,14 +117,14 @@ def test_groups_run_what_does_not_come_back():
             total = sum((torch.tanh(row * 2) for row in x), torch.zeros(3, dtype=torch.float64))
             total.sum().item()
         assert asked() == {
-            "ready plan": "it is off the trie",
-            "linked parts": "it is off the trie",
+            "ready plan": NEVER_BACK,
+            "linked parts": NEVER_BACK,
             "parts": NO_PARTS,
             "groups": "",
         }
     with own_trie(sealed=True), config.override(compile=False), torch.autobatch(False):
         step(torch.tensor(np.arange(7.0)))
-        assert asked()["groups"] == "work is not batched under these settings"
+        assert asked()["groups"] == "autobatch(False) or deterministic algorithms are on"
         assert asked()["NumPy"] == ""
 
 

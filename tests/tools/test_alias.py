@@ -224,3 +224,58 @@ alias.install("shop")
 assert len(sys.meta_path) == count
 """
     )
+
+
+def test_uninstall_gives_torch_back(shop):
+    """Modules are as before: names, versions, what a missing name says, workers."""
+    shop(
+        """
+import sys
+import multiprocessing.spawn as spawn
+from wend._tools import alias
+served = spawn.get_preparation_data
+import torch, shop, torch.nn.functional as F
+assert torch is shop and hasattr(shop.nn.functional, "__path__")
+alias.uninstall("shop")
+assert not alias.is_installed() and spawn.get_preparation_data is not served
+assert not [name for name in sys.modules if name.partition(".")[0] == "torch"]
+assert shop.__name__ == "shop" and shop.__version__ == shop.version.__version__ == "0.5"
+assert not hasattr(shop, "__wend_version__")
+assert not hasattr(shop.nn.functional, "__path__") and "__getattr__" not in vars(shop.nn)
+assert shop.late == "late value"
+try:
+    shop.spam
+except AttributeError as error:
+    assert "not part of" not in str(error)
+import importlib.util
+spec = importlib.util.find_spec("torch")
+assert spec is None or "shop" not in str(spec.origin)
+alias.uninstall("shop")  # does nothing
+alias.install("shop")
+import torch as again
+assert again is shop and torch.__name__ == "torch"
+try:
+    torch.zeroes
+except AttributeError as error:
+    assert "near: torch.zeros" in str(error)
+"""
+    )
+
+
+def test_a_package_that_is_loaded_again_is_explained_again(shop):
+    shop(
+        """
+import importlib, shop
+from wend._tools import alias
+alias.uninstall("shop")
+importlib.reload(shop)
+alias.install("shop")
+import torch
+try:
+    torch.zeroes
+except AttributeError as error:
+    assert "near: torch.zeros" in str(error)
+else:
+    raise SystemExit("nothing was raised")
+"""
+    )

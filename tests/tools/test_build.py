@@ -34,6 +34,7 @@ def build(tmp_path):
     for part in PARTS:
         (core / f"{part}.py").write_text("x = 3\n")
         (core / f"{part}.pxd").touch()
+    shutil.copy(ROOT / "src" / "wend" / "_engine" / "core" / "tracebacks.h", core)
     (native / "_launch.py").write_text("x = 4\n")
     (native / "_launch.pxd").touch()
     (native / "_launch_shim.h").touch()

@@ -121,7 +121,7 @@ def test_calls_that_differ_on_purpose_are_told_with_the_reason(tmp_path, capsys,
 
 def test_names_out_of_scope_are_told_with_the_reason(tmp_path, capsys):
     path = tmp_path / "scope.py"
-    path.write_text("import torch\ntorch.quantize_per_tensor(1, 2)\n")
+    path.write_text("import torch\ntorch.quantized_lstm_cell(1, 2)\n")
     (found,) = examine(str(path)).missing
     (rule,) = [rule for rule in OUT_OF_SCOPE if rule[0] == out_of_scope(found.name)]
     assert found.reason == f"{rule[0]}: {rule[2]}"

@@ -15,7 +15,8 @@ def test_pictures_are_those_of_the_product():
     spec.loader.exec_module(made)
     found = made.pictures()
     pages = (DOCS / "howto" / "seeing.md").read_text(encoding="utf-8")
+    gallery = (DOCS / "gallery.md").read_text(encoding="utf-8")
     for name, text in found.items():
-        assert f"(pictures/{name})" in pages
+        assert f"(pictures/{name})" in pages and f"(howto/pictures/{name})" in gallery
         assert (made.FOLDER / name).read_text(encoding="utf-8") == text, "docs/make_pictures.py"
     assert {path.name for path in made.FOLDER.iterdir()} == set(found)

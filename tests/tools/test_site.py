@@ -1,5 +1,6 @@
 """The pages for users keep their word: their fences run, and the site can be built of them."""
 
+import html
 import importlib.util
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -105,6 +107,16 @@ def test_fences_of_a_page_share_names_and_some_are_left_out(tmp_path):
     assert [fence.reason for fence in load(FENCES).fences(page)][2] == "it needs another machine"
 
 
+def test_the_way_back_to_pytorch_and_again_to_wend(tmp_path):
+    """All fences of the page, those for PyTorch too."""
+    pytest.importorskip("torch")
+    page = (DOCS / "tutorial" / "leaving.md").read_text(encoding="utf-8")
+    found = list(load(FENCES).fences(page))
+    assert sum("needs PyTorch" in fence.reason for fence in found) == 3
+    (tmp_path / "leaving.py").write_text("\n".join(fence.code for fence in found), "utf-8")
+    assert run(tmp_path, "leaving.py") == (0, "")
+
+
 def test_all_examples_are_on_their_page():
     text = (DOCS / "examples.md").read_text(encoding="utf-8")
     for example in (ROOT / "examples").glob("*.py"):
@@ -132,6 +144,21 @@ def test_the_reference_has_all_public_names(tmp_path):
     assert pages["wend.nn"].count("py:method:: load_state_dict") == 1  # not for each layer again
 
 
+def test_each_page_of_the_reference_has_a_topic(tmp_path):
+    reference = load(DOCS / "make_reference.py")
+    names = [*reference.modules(), "wend.Tensor"]
+    pages = reference.subject_pages(names)
+    listed = [re.findall(r"^   (wend[\w.]*)$", text, re.MULTILINE) for text in pages.values()]
+    assert sorted(name for row in listed for name in row) == sorted(names)
+    assert all(listed)
+    assert listed[0][:2] == ["wend.Tensor", "wend"]  # most used first
+    index = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"^api/(\w+)$", index, re.MULTILINE) == [page[:-4] for page in pages]
+    assert reference.subject_of("wend.autograd.profiler") == "seeing"
+    with pytest.raises(ValueError, match="no place for other"):
+        reference.subject_of("other")
+
+
 def test_docstrings_become_text_as_it_stands():
     reference = load(DOCS / "make_reference.py")
 
@@ -139,15 +166,15 @@ def test_docstrings_become_text_as_it_stands():
         """y = a * b_ of `x`s, and |x|.
 
         Prose that goes on
-        in a second line.
+        in a second line, file:line.
 
         a: the first     b: the second
         """
 
     assert reference.body(op) == (
         "y = a \\* b\\_ of ``x``\\ s, and \\|x\\|.\n\n"
-        "Prose that goes on in a second line.\n\n"
-        "::\n\n    a: the first     b: the second"
+        "Prose that goes on in a second line, file\\:line.\n\n"
+        "- ``a``: the first\n- ``b``: the second"
     )
 
 
@@ -161,18 +188,31 @@ def test_pages_of_modules_that_are_gone_go(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_site_is_built_and_loads_nothing(tmp_path):
+def test_the_site(tmp_path):
+    """A single test, so that processes that share out tests build the site once."""
+    site = built(tmp_path)
+    assert_it_loads_nothing(site)
+    assert_it_can_be_searched(site)
+    assert sorted(set(broken_links(site))) == []
+    assert_it_fits_a_phone(site)
+
+
+def built(folder):
+    """The folder of the built site, from a copy of its sources."""
     for package in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(package, reason=f"{package} is not installed: pip install '.[docs]'")
     for name in SITE:  # a copy: the reference is written beside the pages
         if (ROOT / name).is_dir():
             skipped = shutil.ignore_patterns("api", "output", "__pycache__")
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=skipped)
+            shutil.copytree(ROOT / name, folder / name, ignore=skipped)
         else:
-            shutil.copy(ROOT / name, tmp_path / name)
-    status, said = run(tmp_path, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "docs", "site")
+            shutil.copy(ROOT / name, folder / name)
+    status, said = run(folder, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "docs", "site")
     assert (status, said) == (0, "")
-    site = tmp_path / "site"
+    return folder / "site"
+
+
+def assert_it_loads_nothing(site):
     front = (site / "index.html").read_text(encoding="utf-8")
     for question in ("when-is-it-computed", "where-does-the-time-go"):
         assert f'id="{question}"' in front
@@ -180,3 +220,73 @@ def test_the_site_is_built_and_loads_nothing(tmp_path):
     assert 'id="wend.tanh"' in reference
     for path in (*site.rglob("*.html"), *site.rglob("*.css")):
         assert LOADED.findall(path.read_text(encoding="utf-8")) == [], path.name
+
+
+def assert_it_can_be_searched(site):
+    index = (site / "searchindex.js").read_text(encoding="utf-8")
+    for word in ("trie", "notebook", "why_slow", "softmax"):
+        assert f'"{word}"' in index or f"{word}:" in index, word
+    assert "search.html" in (site / "index.html").read_text(encoding="utf-8")
+
+
+def broken_links(site):
+    """Links of a site to pages, files and places that are not there; addresses that are none."""
+    pages = {path.resolve(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    places = {
+        path: set(re.findall(r'\b(?:id|name)="([^"]*)"', text)) for path, text in pages.items()
+    }
+    for path, text in pages.items():
+        for link in re.findall(r'<a\b[^>]*?\bhref="([^"]*)"', text):
+            target, _, place = unquote(html.unescape(link)).partition("#")
+            if re.match(r"[a-z]+:", target):
+                if not re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(/[\w./%~()+-]*)?", target):
+                    yield path.name, link
+                continue
+            there = (path.parent / target).resolve() if target else path
+            if not there.exists() or (place and place not in places.get(there, {place})):
+                yield path.name, link
+
+
+def test_broken_links_are_seen(tmp_path):
+    (tmp_path / "b.html").write_text('<h1 id="here">b</h1>')
+    good = ["b.html", "b.html#here", "#top", "https://wend.example/a", ""]
+    bad = ["c.html", "b.html#there", "#bottom", "http://plain.example", "https://", "mailto:x"]
+    text = '<p id="top">' + "".join(f'<a class="x" href="{link}">x</a>' for link in good + bad)
+    (tmp_path / "a.html").write_text(text)
+    assert sorted(broken_links(tmp_path)) == sorted(("a.html", link) for link in bad)
+
+
+#: Elements of a page that stand out at the right, and in no box that scrolls.
+TOO_WIDE = """
+const found = [];
+for (const element of document.querySelectorAll('article *')) {
+  if (element.getBoundingClientRect().right <= innerWidth + 1) continue;
+  let box = element;
+  while (box && box.tagName !== 'ARTICLE'
+         && !['auto', 'scroll', 'hidden'].includes(getComputedStyle(box).overflowX))
+    box = box.parentElement;
+  if (!box || box.tagName === 'ARTICLE') found.push(element.outerHTML.slice(0, 80));
+}
+return [document.documentElement.scrollWidth <= innerWidth, found.slice(0, 3)];
+"""
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+
+
+def assert_it_fits_a_phone(site):
+    """Skips the rest of the test where there is no browser."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="pip install '.[browser]'")
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not binary or not driver:
+        pytest.skip("needs chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(argument)
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+        for path in sorted(site.rglob("*.html")):
+            browser.get(path.as_uri())
+            assert browser.execute_script(TOO_WIDE) == [True, []], path.relative_to(site)
+    finally:
+        browser.quit()

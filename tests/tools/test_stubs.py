@@ -10,7 +10,10 @@ import wend
 from wend._engine.core._hot import OpFunction, Tensor
 from wend._engine.core._select import PARTS
 from wend._tools import stubs
+from wend._tools.stub_forms import FORMS
+from wend._tools.stub_modules import imported_names
 from wend._tools.stub_ops import Results, op_lines
+from wend._tools.stub_python import annotation_text, python_function
 
 
 @pytest.mark.parametrize("path", stubs.STUBS)
@@ -45,7 +48,7 @@ def test_every_method_of_tensor_is_declared():
 def test_every_function_is_declared():
     names = declared("__init__.pyi")
     functions = {n for n, v in vars(wend).items() if isinstance(v, OpFunction) and n[0] != "_"}
-    imported = dict(stubs._imports())
+    imported = dict(imported_names(wend))
     assert functions <= names | set(imported)
     assert {"float32", "int", "matmul", "where"} <= names
 
@@ -74,3 +77,42 @@ def test_a_signature_becomes_a_declaration():
         op_lines("sort", wend.sort, False, results)
     )
     assert results.named["_values_indices"] == ("values", "indices")
+
+
+def own_parameters(function):
+    """The parameters of a function, or None if it takes others too."""
+    if getattr(function, "general", None) is not None:
+        return None
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return None
+    return {p.name for p in parameters}
+
+
+@pytest.mark.parametrize("key", FORMS)
+def test_written_forms_have_the_parameters_of_the_function(key):
+    name = key.removesuffix("()").rpartition(".")[2]
+    if key.startswith("nn.functional."):
+        function = getattr(wend.nn.functional, name)
+    else:
+        function = getattr(wend if key.endswith("()") else Tensor, name, None) or getattr(
+            wend, name
+        )
+    known = own_parameters(function)
+    for parameters, _ in FORMS[key]:
+        declared = ast.parse(f"def f({parameters.replace('{x}', 'self')}): ...").body[0].args
+        names = {a.arg for a in [*declared.args, *declared.kwonlyargs]} - {"self"}
+        assert known is None or names <= known | {"out"}, names - known
+
+
+def test_words_that_a_stub_lacks_become_any():
+    assert annotation_text("dict[str, Poly]") == "Any"
+    assert annotation_text("list") == "list[Any]"
+    assert annotation_text("DType | None") == "_dtype | None"
+    assert annotation_text(inspect.Parameter.empty) == "Any"
+
+
+def test_keywords_of_a_typed_dict_are_written_out():
+    text = "\n".join(python_function("zeros", wend.zeros))
+    assert "*, size: Sequence[_int], dtype: _dtype | None = ..." in text
+    assert "*size: _int | Sequence[_int], dtype: _dtype | None = ..." in text

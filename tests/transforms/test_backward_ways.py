@@ -55,8 +55,8 @@ def test_a_known_path_asks_nobody(weight):
 def test_an_earlier_segment_is_one_step(weight):
     ran, declined = ways_of(lambda: two_flushes(weight))
     assert ran == [(PENDING, "new step"), (SEGMENT, "new step")]
-    assert "no step is known" in declined[SEGMENT, "known steps"]
-    assert declined[SEGMENT, "groups of the flush"] == "the segment was not computed by groups"
+    assert "no such backward pass before" in declined[SEGMENT, "known steps"]
+    assert declined[SEGMENT, "groups of the flush"] == "the flush did not run in groups"
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_hooks_on_an_earlier_segment_are_walked_node_by_node(weight):
         (h * h).sum().backward()
 
     ran, declined = ways_of(run)
-    assert ran[-1] == (SEGMENT, "node by node")
-    assert declined[SEGMENT, "new step"] == "a node of the segment has hooks"
+    assert ran[-1] == (SEGMENT, "op by op")
+    assert declined[SEGMENT, "new step"] == "an op of the flush has hooks"
 
 
 def test_explain_prints_the_ways(weight):
@@ -90,7 +90,7 @@ def test_explain_prints_the_ways(weight):
         weight.grad.tolist()
         text = str(torch.debug.explain())
     assert "pending ops: run by: new step" in text
-    assert "segments: declined: groups of the flush: the segment was not computed by groups" in text
+    assert "earlier flushes: declined: groups of the flush: the flush did not run in groups" in text
     assert "1 kernel," in text or "kernel" not in text
 
 

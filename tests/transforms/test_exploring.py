@@ -237,6 +237,74 @@ def test_lists_that_grow_in_a_loop_are_tensors(function):
     assert len(program.points) <= 3
 
 
+def doubled(x):
+    rows = [x]
+    while rows[-1].sum() < 10:
+        rows.append(rows[-1] * 2)
+    return torch.stack(rows).sum(0)
+
+
+def filtered(x):
+    """Two questions in a turn, and a count in Python."""
+    rows, n = [], 0
+    while x.sum() < 10:
+        x = x * 2
+        n += 1
+        if x.max() > 3:
+            rows.append(x)
+        else:
+            rows.append(x + 1)
+    return torch.stack(rows), n
+
+
+@pytest.mark.parametrize("function", [doubled, filtered])
+def test_lists_that_grow_until_values_end_the_loop_are_tensors(function):
+    examples = torch.tensor([1.0, 2.0]), torch.tensor([0.01, 0.02]), torch.tensor([2.0, 3.0])
+    program = checked(function, *examples)
+    assert len(program.points) <= 9
+
+
+def test_other_objects_that_grow_until_values_end_the_loop_are_refused_soon():
+    def pairs_of(x):
+        rows = []
+        while x.sum() < 10:
+            x = x * 2
+            rows.append((x, x + 1))
+        return torch.stack([a + b for a, b in rows])
+
+    with pytest.raises(ExploreError, match="append each tensor to a list of its own") as caught:
+        explore(pairs_of, (torch.tensor([1.0, 2.0]),))
+    assert "test_exploring.py" in str(caught.value)
+
+
+def test_objects_that_grow_in_a_loop_over_a_range_are_explored():
+    def early(x):
+        rows = []
+        for _ in range(55):
+            x = x * 2
+            rows.append((x, x + 1))
+            if x.sum() > 1e10:
+                break
+        return rows[-1]
+
+    checked(early, torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.1]))
+
+
+def test_a_loop_without_an_end_for_the_example_is_not_compared():
+    """The proof takes so many turns at most, and says that the graph was not compared."""
+
+    def counts_up(x):
+        n = torch.zeros(())
+        while n < x.sum():
+            n = n + 1e-9  # float32 stays the same from 0.03 on
+        return n * x
+
+    with pytest.warns(UserWarning, match="has not ended after 10000 turns") as caught:
+        program = explore(counts_up, (torch.full((2, 3), 4.0),))
+    assert "test_exploring.py" in str(caught[0].message)
+    same(call(program, -torch.ones(2, 3)), counts_up(-torch.ones(2, 3)))
+
+
 def test_layers_of_recurrence_in_both_directions_stay_loops():
     layers = nn.LSTM(4, 6, 2, bidirectional=True).eval()
     program = checked(layers, torch.randn(5, 2, 4), torch.randn(2, 3, 4))
@@ -527,6 +595,27 @@ def sizes(x):
 def test_sizes_stay_symbols():
     program = checked(sizes, torch.rand(4, 6), torch.rand(3, 5), torch.rand(7, 2))
     assert not any(op == EQ and type(n) is int for op, _, n in program.guards)
+
+
+IN_A_ROW = [
+    lambda x: x * 2 if x.shape == x.t().shape else x + 1,
+    lambda x: x * 2 if x.shape[1:] != x.t().shape[1:] else x + 1,
+    lambda x: x.sum() if 0 in (*x.shape, *x.t().shape) else x + 1,
+    lambda x: x * 2 if tuple(x.shape) < tuple(x.t().shape) else x + 1,
+    lambda x: x * 2 if max(x.shape) > 4 else x + 1,
+    lambda x: x[: min(x.shape)] * 2,
+    lambda x: x * 2 if sorted(x.shape)[0] == 3 else x + 1,
+    lambda x: x * 2 if any(n == 0 for n in x.shape) else x + 1,
+]
+
+
+@pytest.mark.parametrize("function", IN_A_ROW)
+def test_questions_in_a_row_of_a_function_in_c_are_points_each(function):
+    """Between the comparisons of two shapes nothing of Python's state changes."""
+    example = torch.randn(3, 4)
+    sizes = ((3, 4), (4, 4), (5, 2), (2, 5), (0, 3), (3, 0), (0, 0), (6, 6), (3, 3))
+    program = checked(function, example, *(torch.randn(*n) for n in sizes))
+    assert not program.guards  # no size is fixed
 
 
 def test_a_plain_number_of_a_size_fixes_the_size():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from wend._engine.base.errors import ValueRefused
 from wend._frontend.static.compiling import Settings, StaticCheck
@@ -82,6 +82,28 @@ class OptimizedModule(Module):
         return sorted({*dir(self._orig_mod), *super().__dir__()})
 
 
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+class CompileOptions(TypedDict, total=False):
+    """The keyword arguments of `compile`."""
+
+    fullgraph: bool
+    dynamic: bool | None
+    backend: str | Callable[..., Any] | None
+    mode: str | None
+    options: dict[str, Any] | None
+    name: str | None
+    disable: bool
+    recompile_limit: int | None
+    isolate_recompiles: bool
+    shapes_spec: Any
+
+
+@overload
+def compile(model: M, **settings: Unpack[CompileOptions]) -> M: ...
+@overload
+def compile(model: None = None, **settings: Unpack[CompileOptions]) -> Callable[[M], M]: ...
 def compile(
     model: Callable[..., Any] | None = None,
     *,

@@ -10,6 +10,7 @@ from wend._engine.base import config, dtypes, memory
 from wend._engine.base.devices import DeviceLike, default_place, device, set_default_place
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot, _siblings, _types
 from wend._engine.core._hot import Tensor
 from wend._engine.runtime.compiled import threads
@@ -193,6 +194,7 @@ def are_deterministic_algorithms_enabled() -> bool:
     return config.settings.deterministic
 
 
+@short_errors
 def set_memory_budget(size: int | None) -> None:
     """Bound the bytes that a training step takes; None: no bound.
 

@@ -11,7 +11,7 @@ import math
 import operator
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from wend._engine.base import dtypes
 from wend._engine.base.devices import AWAY, CPU, META, DeviceLike, MetaPackage, place_asked
@@ -23,28 +23,34 @@ from wend._engine.base.errors import (
     DTypeError,
     DTypeNotImplemented,
     ValueRefused,
+    WendError,
 )
 from wend._engine.base.shapes import int_of
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._engine.core.signature import weak_number
 from wend._engine.core.symbolic import SymInt, SymNumber, category_of
 from wend._engine.ops.creation import arange_count
 from wend._frontend.aliasing.outside_memory import adopt
 from wend._frontend.formats import (
+    Float8Package,
     SparsePackage,
     check_layout,
+    is_float8,
     is_sparse_layout,
     layout,
     memory_format,
 )
 from wend._frontend.interop import arrays as interop_arrays
 from wend._frontend.interop.memory import (
-    array_from_dlpack,
     array_of_buffer,
+    array_of_memory,
     is_array,
     sharable,
 )
+from wend._frontend.memory_order import as_asked, like
 
 __all__ = [
     "arange",
@@ -89,10 +95,22 @@ def _described(value: object) -> str:
     return repr(value) if isinstance(value, (str, type)) else type(value).__name__
 
 
+class TensorOptions(TypedDict, total=False):
+    """The keyword arguments that these functions take through `**keywords`."""
+
+    dtype: DType | None
+    device: DeviceLike
+    layout: layout | None
+    requires_grad: bool
+    pin_memory: bool
+    out: Tensor | None
+    memory_format: memory_format | None
+
+
 class Options:
     """The keyword arguments that all of these functions take, checked."""
 
-    __slots__ = ("dtype", "out", "place", "requires_grad")
+    __slots__ = ("dtype", "float8", "out", "place", "requires_grad")
 
     def __init__(
         self,
@@ -105,7 +123,8 @@ class Options:
         out: Tensor | None = None,
         memory_format: memory_format | None = None,
     ) -> None:
-        self.dtype = checked_dtype(op, dtype)
+        self.float8 = dtype if is_float8(dtype) else None  # made of float32
+        self.dtype = dtypes.float32 if self.float8 is not None else checked_dtype(op, dtype)
         self.place = CPU if device is None and not AWAY else place_asked(device, op)
         if layout is not None:
             check_layout(op, layout)
@@ -146,6 +165,8 @@ def finished(op: Any, output: Tensor, options: Options) -> Tensor:
         return written
     if options.place is META:
         output = MetaPackage.load().placed(output)
+    if options.float8 is not None:
+        output = Float8Package.load().cast(output, options.float8)
     if options.requires_grad:
         output.requires_grad_()
     return output
@@ -199,6 +220,8 @@ def tensor(
     elif _hot.current_trace().symbolic is not None and _has_symbols(data):
         output = _of_symbols(data, options.dtype or _dtype_of_symbols(data))
     else:
+        if hasattr(data, "__dlpack__") and not is_array(data):
+            data = array_of_memory(data)
         output = held(interop_arrays.array_from_data(data, options.dtype, _TENSOR))
     return finished("tensor", output, options)
 
@@ -259,10 +282,13 @@ def _shared_or_copied(name: str, data: Any, dtype: DType | None) -> Tensor:
         return output if dtype in (None, output.dtype) else ops.cast(output, dtype)
     if _hot.current_trace().symbolic is not None and _has_symbols(data):
         return _of_symbols(data, dtype or _dtype_of_symbols(data))
+    if hasattr(data, "__dlpack__"):
+        return _shared_or_copied(name, array_of_memory(data), dtype)
     op = interop_arrays.Op(name, Tensor)
     return held(interop_arrays.array_from_data(data, dtype, op))
 
 
+@short_errors
 def asarray(
     obj: Any,
     *,
@@ -273,15 +299,16 @@ def asarray(
 ) -> Tensor:
     """A tensor of any data, an array, or an object with DLPack or the buffer protocol.
 
+    A buffer that is no array is read as elements of `dtype`, by default of the default float type.
     copy: True always copies, False raises ArgumentError if a copy cannot be avoided, None copies
-    where needed.
+    where needed. requires_grad: marks a tensor that is passed itself, unless it is copied.
     """
     options = Options("asarray", dtype, device, None, bool(requires_grad))
     source = obj
     if isinstance(obj, Tensor) and (options.place is META or obj.is_meta):
         return moved(obj, options, device is not None)
-    if hasattr(obj, "__dlpack__") and not isinstance(obj, Tensor) and not is_array(obj):
-        obj = array_from_dlpack(obj)
+    if not isinstance(obj, Tensor) and not is_array(obj):
+        obj = array_of_memory(obj, options.dtype or dtypes.get_default_dtype())
     output = _shared_or_copied("asarray", obj, options.dtype)
     shares = isinstance(obj, Tensor) or is_array(obj)
     copied = not shares or options.dtype not in (None, _dtype_of(obj))
@@ -290,7 +317,7 @@ def asarray(
     if copy and not copied:
         output = ops.clone(output)
     if requires_grad and not output.requires_grad:
-        output = ops.detach(output).requires_grad_()
+        output.requires_grad_()
     elif output.requires_grad and (
         requires_grad is False or not (requires_grad or isinstance(obj, Tensor))
     ):
@@ -331,6 +358,7 @@ def frombuffer(
     return output.requires_grad_() if requires_grad else output
 
 
+@short_errors
 def scalar_tensor(
     s: Any, *, dtype: DType | None = None, device: DeviceLike = None, layout: layout | None = None,
     requires_grad: bool = False, pin_memory: bool = False,
@@ -394,13 +422,17 @@ def _number(op: str, value: object) -> Any:
     if type(value) in (int, float, bool, complex) or isinstance(value, (SymInt, SymNumber)):
         return value
     if hasattr(value, "item"):
-        return value.item()
+        number = value.item()
+        if not isinstance(value, Tensor):
+            number = weak_number(number)
+        if number is not None:
+            return number
     if isinstance(value, (bool, int, float, complex)):
         return value
     raise ArgumentTypeError(f"{op}: a number is needed, not a {type(value).__name__}")
 
 
-def empty(*size: object, **keywords: object) -> Tensor:
+def empty(*size: int | Sequence[int], **keywords: Unpack[TensorOptions]) -> Tensor:
     """A tensor of a size, with arbitrary elements (zeros, in fact).
 
     size: ints, or a sequence of ints. dtype, device, layout, requires_grad, pin_memory, out,
@@ -409,38 +441,45 @@ def empty(*size: object, **keywords: object) -> Tensor:
     return _constant("empty", size, 0, keywords)
 
 
-def zeros(*size: object, **keywords: object) -> Tensor:
+def zeros(*size: int | Sequence[int], **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[...] = 0. size: ints, or a sequence of ints; keywords as in `empty`."""
     return _constant("zeros", size, 0, keywords)
 
 
-def ones(*size: object, **keywords: object) -> Tensor:
+def ones(*size: int | Sequence[int], **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[...] = 1. size: ints, or a sequence of ints; keywords as in `empty`."""
     return _constant("ones", size, 1, keywords)
 
 
-def _constant(op: str, size: tuple[Any, ...], value: int, keywords: dict[str, Any]) -> Tensor:
-    if not keywords and not AWAY:
-        output: Tensor = ops.full(sizes_of(op, size), value, dtype=dtypes.get_default_dtype())
-        return output
-    extents = sizes_of(op, size, keywords.pop("size", None))
-    keywords.pop("names", None)
-    layout = keywords.get("layout")
-    if value == 0 and is_sparse_layout(layout):
-        keywords["layout"] = None
-    options = Options(op, **checked_keywords(op, keywords))
-    if value == 0 and is_sparse_layout(layout):
-        make = SparsePackage.load().creation.empty_of_layout
-        output = make(op, extents, layout, options.dtype or dtypes.get_default_dtype())
-        return output.requires_grad_() if options.requires_grad else output
-    dtype = options.dtype or dtypes.get_default_dtype()
-    return finished(op, ops.full(extents, value, dtype=dtype), options)
+def _constant(op: str, size: tuple[Any, ...], value: int, keywords: Any) -> Tensor:
+    try:
+        if not keywords and not AWAY:
+            output: Tensor = ops.full(sizes_of(op, size), value, dtype=dtypes.get_default_dtype())
+            return output
+        extents = sizes_of(op, size, keywords.pop("size", None))
+        keywords.pop("names", None)
+        layout = keywords.get("layout")
+        if value == 0 and is_sparse_layout(layout):
+            keywords["layout"] = None
+        options = Options(op, **checked_keywords(op, keywords))
+        if value == 0 and is_sparse_layout(layout):
+            make = SparsePackage.load().creation.empty_of_layout
+            output = make(op, extents, layout, options.dtype or dtypes.get_default_dtype())
+            return output.requires_grad_() if options.requires_grad else output
+        dtype = options.dtype or dtypes.get_default_dtype()
+        output = as_asked(
+            ops.full(extents, value, dtype=dtype), None, keywords.get("memory_format"), op
+        )
+        return finished(op, output, options)
+    except WendError as error:
+        error.shorten()
+        raise
 
 
 KEYWORDS = frozenset(Options.__init__.__code__.co_varnames[2:9])
 
 
-def checked_keywords(op: str, keywords: dict[str, Any]) -> dict[str, Any]:
+def checked_keywords(op: str, keywords: Any) -> dict[str, Any]:
     """`keywords`, if creation functions take all of them. Raises ArgumentTypeError."""
     for name in keywords:
         if name not in KEYWORDS:
@@ -465,7 +504,7 @@ def check_fits(op: str, value: Any, dtype: DType) -> None:
         raise ValueRefused(f"{op}: {value} cannot be converted to {dtype} without overflow")
 
 
-def full(size: int | Sequence[int], fill_value: Any, **keywords: object) -> Tensor:
+def full(size: int | Sequence[int], fill_value: Any, **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[...] = fill_value, of the number's type unless `dtype` says otherwise."""
     options = Options("full", **checked_keywords("full", keywords))
     if is_index(size):
@@ -477,8 +516,9 @@ def full(size: int | Sequence[int], fill_value: Any, **keywords: object) -> Tens
     return finished("full", ops.full(extents, value, dtype=dtype), options)
 
 
+@short_errors
 def empty_strided(
-    size: int | Sequence[int], stride: int | Sequence[int], **keywords: object
+    size: int | Sequence[int], stride: int | Sequence[int], **keywords: Unpack[TensorOptions]
 ) -> Tensor:
     """A tensor of a size with the given strides, with arbitrary elements."""
     options = Options("empty_strided", **checked_keywords("empty_strided", keywords))
@@ -493,8 +533,9 @@ def empty_strided(
     return finished("empty_strided", ops.as_strided(memory, extents, steps), options)
 
 
+@short_errors
 def empty_permuted(
-    size: int | Sequence[int], physical_layout: Sequence[int], **keywords: object
+    size: int | Sequence[int], physical_layout: Sequence[int], **keywords: Unpack[TensorOptions]
 ) -> Tensor:
     """A dense tensor of a size, its dims in memory in the order `physical_layout`.
 
@@ -522,43 +563,50 @@ def empty_permuted(
     return empty_strided(extents, tuple(steps), **keywords)
 
 
-def _like(op: str, source: object, value: object, keywords: dict[str, Any]) -> Tensor:
-    if not keywords and type(source) is Tensor:
-        check_fits(op, value, source.dtype)
-        return ops.full(source.shape, value, dtype=source.dtype)
-    if not isinstance(source, Tensor):
-        raise ArgumentTypeError(
-            f"{op}: argument 'input' must be Tensor, not {type(source).__name__}"
-        )
-    if _hot.has_override(source):
-        arguments = (source, value) if op == "full_like" else (source,)
-        return _hot.slot("torch_function")(globals()[op], arguments, keywords)  # type: ignore[no-any-return]
-    if AWAY and keywords.get("device") is None:
-        keywords["device"] = source.device
-    options = Options(op, **checked_keywords(op, keywords))
-    dtype = options.dtype or source.dtype
-    check_fits(op, value, dtype)
-    return finished(op, ops.full(tuple(source.shape), value, dtype=dtype), options)
+def _like(op: str, source: object, value: object, keywords: Any) -> Tensor:
+    try:
+        if not keywords and type(source) is Tensor:
+            check_fits(op, value, source.dtype)
+            return like(ops.full(source.shape, value, dtype=source.dtype), source)
+        if not isinstance(source, Tensor):
+            raise ArgumentTypeError(
+                f"{op}: argument 'input' must be Tensor, not {type(source).__name__}"
+            )
+        if _hot.has_override(source):
+            arguments = (source, value) if op == "full_like" else (source,)
+            return _hot.slot("torch_function")(globals()[op], arguments, keywords)  # type: ignore[no-any-return]
+        if AWAY and keywords.get("device") is None:
+            keywords["device"] = source.device
+        options = Options(op, **checked_keywords(op, keywords))
+        dtype = options.dtype or source.dtype
+        check_fits(op, value, dtype)
+        output = ops.full(tuple(source.shape), value, dtype=dtype)
+        output = as_asked(output, source, keywords.get("memory_format"), op)
+        return finished(op, output, options)
+    except WendError as error:
+        error.shorten()
+        raise
 
 
-def empty_like(input: Tensor, **keywords: object) -> Tensor:
+def empty_like(input: Tensor, **keywords: Unpack[TensorOptions]) -> Tensor:
     """A tensor of input's size and type, with arbitrary elements."""
     return _like("empty_like", input, 0, keywords)
 
 
-def zeros_like(input: Tensor, **keywords: object) -> Tensor:
+def zeros_like(input: Tensor, **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[...] = 0, of input's size and type; not part of input's history."""
     if not keywords and type(input) is Tensor:
-        return ops.full(input.shape, 0, dtype=input.dtype)
+        return like(ops.full(input.shape, 0, dtype=input.dtype), input)
     return _like("zeros_like", input, 0, keywords)
 
 
-def ones_like(input: Tensor, **keywords: object) -> Tensor:
+def ones_like(input: Tensor, **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[...] = 1, of input's size and type; not part of input's history."""
     return _like("ones_like", input, 1, keywords)
 
 
-def full_like(input: Tensor, fill_value: Any, **keywords: object) -> Tensor:
+@short_errors
+def full_like(input: Tensor, fill_value: Any, **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[...] = fill_value, of input's size and type; not part of input's history."""
     return _like("full_like", input, _number("full_like", fill_value), keywords)
 
@@ -566,7 +614,10 @@ def full_like(input: Tensor, fill_value: Any, **keywords: object) -> Tensor:
 # --- of ranges ------------------------------------------------------------------------------------
 
 
-def arange(start: Any = None, end: Any = None, step: Any = 1, **keywords: object) -> Tensor:
+@short_errors
+def arange(
+    start: Any = None, end: Any = None, step: Any = 1, **keywords: Unpack[TensorOptions]
+) -> Tensor:
     """start, start + step, ... below end. `arange(end)` begins at 0.
 
     dtype: int64 if all three are ints, else the default float type. Numbers for an int type are
@@ -595,7 +646,8 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, **keywords: object
     return finished("arange", ops.arange(start, end, step, count, dtype=dtype), options)
 
 
-def range(start: Any, end: Any = None, step: Any = 1, **keywords: object) -> Tensor:
+@short_errors
+def range(start: Any, end: Any = None, step: Any = 1, **keywords: Unpack[TensorOptions]) -> Tensor:
     """start, start + step, ... up to end, which is included: PyTorch's deprecated form of arange.
 
     dtype: the default float type.
@@ -617,7 +669,8 @@ def range(start: Any, end: Any = None, step: Any = 1, **keywords: object) -> Ten
     return finished("range", ops.arange(start, end, step, count, dtype=dtype), options)
 
 
-def linspace(start: Any, end: Any, steps: int, **keywords: object) -> Tensor:
+@short_errors
+def linspace(start: Any, end: Any, steps: int, **keywords: Unpack[TensorOptions]) -> Tensor:
     """`steps` numbers at equal distances, the first start, the last end.
 
     start, end: numbers or 0-d tensors.   dtype: the default float type, or complex for complex
@@ -629,7 +682,10 @@ def linspace(start: Any, end: Any, steps: int, **keywords: object) -> Tensor:
     return finished("linspace", held(array), options)
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **keywords: object) -> Tensor:
+@short_errors
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, **keywords: Unpack[TensorOptions]
+) -> Tensor:
     """`base` to the power of each of `linspace(start, end, steps)`."""
     options = Options("logspace", **checked_keywords("logspace", keywords))
     start, end = _number("logspace", start), _number("logspace", end)
@@ -637,7 +693,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **keywords: o
     return finished("logspace", held(array), options)
 
 
-def eye(n: int, m: int | None = None, **keywords: object) -> Tensor:
+@short_errors
+def eye(n: int, m: int | None = None, **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[i, j] = 1 if i == j else 0, of shape (n, m); m is n if left out."""
     options = Options("eye", **checked_keywords("eye", keywords))
     rows, columns = sizes_of("eye", (n, n if m is None else m))
@@ -653,40 +710,48 @@ def eye(n: int, m: int | None = None, **keywords: object) -> Tensor:
 # --- methods --------------------------------------------------------------------------------------
 
 
-def _new(
-    op: str, self: Tensor, size: tuple[Any, ...], value: object, keywords: dict[str, Any]
+def _new(op: str, self: Tensor, size: tuple[Any, ...], value: object, keywords: Any) -> Tensor:
+    try:
+        extents = sizes_of(op, size, keywords.pop("size", None))
+        if AWAY and keywords.get("device") is None:
+            keywords["device"] = self.device
+        options = Options(op, **checked_keywords(op, keywords))
+        output = ops.full(extents, value, dtype=options.dtype or self.dtype)
+        return finished(op, output, options)
+    except WendError as error:
+        error.shorten()
+        raise
+
+
+def new_zeros(
+    self: Tensor, *size: int | Sequence[int], **keywords: Unpack[TensorOptions]
 ) -> Tensor:
-    extents = sizes_of(op, size, keywords.pop("size", None))
-    if AWAY and keywords.get("device") is None:
-        keywords["device"] = self.device
-    options = Options(op, **checked_keywords(op, keywords))
-    output = ops.full(extents, value, dtype=options.dtype or self.dtype)
-    return finished(op, output, options)
-
-
-def new_zeros(self: Tensor, *size: object, **keywords: object) -> Tensor:
     """Zeros of this tensor's type."""
     return _new("new_zeros", self, size, 0, keywords)
 
 
-def new_ones(self: Tensor, *size: object, **keywords: object) -> Tensor:
+def new_ones(self: Tensor, *size: int | Sequence[int], **keywords: Unpack[TensorOptions]) -> Tensor:
     """Ones of this tensor's type."""
     return _new("new_ones", self, size, 1, keywords)
 
 
-def new_empty(self: Tensor, *size: object, **keywords: object) -> Tensor:
+def new_empty(
+    self: Tensor, *size: int | Sequence[int], **keywords: Unpack[TensorOptions]
+) -> Tensor:
     """A tensor of this tensor's type, with arbitrary elements."""
     return _new("new_empty", self, size, 0, keywords)
 
 
+@short_errors
 def new_full(
-    self: Tensor, size: int | Sequence[int], fill_value: Any, **keywords: object
+    self: Tensor, size: int | Sequence[int], fill_value: Any, **keywords: Unpack[TensorOptions]
 ) -> Tensor:
     """A constant of this tensor's type."""
     return _new("new_full", self, (size,), _number("new_full", fill_value), keywords)
 
 
-def new_tensor(self: Tensor, data: Any, **keywords: Any) -> Tensor:
+@short_errors
+def new_tensor(self: Tensor, data: Any, **keywords: Unpack[TensorOptions]) -> Tensor:
     """`tensor(data)` of this tensor's type."""
     keywords.setdefault("dtype", self.dtype)
     if AWAY and keywords.get("device") is None:
@@ -694,7 +759,7 @@ def new_tensor(self: Tensor, data: Any, **keywords: Any) -> Tensor:
     if isinstance(data, Tensor):
         options = Options("new_tensor", **checked_keywords("new_tensor", keywords))
         return finished("new_tensor", _copy(data, options.dtype), options)
-    return tensor(data, **keywords)
+    return tensor(data, **keywords)  # type: ignore[misc]  # tells of `layout` and its like
 
 
 for _method in (new_zeros, new_ones, new_empty, new_full, new_tensor):

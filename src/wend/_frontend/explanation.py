@@ -58,7 +58,7 @@ class Explanation:
         self.flushes = flushes
         self.op = op
         self.backward = backward
-        self.failures = defects.summary()
+        self.failures: str = defects.summary()
 
     def passes(self, flush: int = -1) -> list[PassText]:
         """The path of a flush after each pass, in order (before a pass: the entry before)."""
@@ -76,24 +76,39 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [] if self.flushes else ["nothing has been computed yet"]
-        for k, flush in enumerate(self.flushes):
-            lines += [f"flush {k + 1} of {len(self.flushes)}: {flush.n_ops} ops", *_head(flush)]
-            shown = self.steps(flush)
-            if self.op is not None:
-                n = counted(len(shown), "step") if flush.steps else "no kernel yet"
-                lines.append(f"  {self.op}: {n}")
-            for step in shown:
-                lines.append(f"  {step.number:3d} {step.kind:9s} {_amounts(step)}")
-                lines += [f"        {names}: {line}" for line, names in _by_line(step)]
-                if lowered := _lowered(step):
-                    lines.append(f"        in parts: {lowered}")
-                if step.reason:
-                    lines.append(f"        on the host: {step.reason}")
+        for places, flush in self._alike():
+            which, alike = _numbers(places), f" ({len(places)} alike)" if len(places) > 1 else ""
+            lines.append(f"{which} of {len(self.flushes)}{alike}: {flush.n_ops} ops")
+            lines += self._body(flush)
         lines += self._backward_lines()
         lines.append(f"failures inside Wend so far: {self.failures}")
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _body(self, flush: FlushReport) -> list[str]:
+        """The lines of a flush, without its number."""
+        lines = [*_head(flush)]
+        shown = self.steps(flush)
+        if self.op is not None:
+            n = counted(len(shown), "step") if flush.steps else "no kernel yet"
+            lines.append(f"  {self.op}: {n}")
+        for step in shown:
+            lines.append(f"  {step.number:3d} {step.kind:9s} {_amounts(step)}")
+            lines += [f"        {names}: {line}" for line, names in _by_line(step)]
+            if lowered := _lowered(step):
+                lines.append(f"        in parts: {lowered}")
+            if step.reason:
+                lines.append(f"        on the host: {step.reason}")
+        return lines
+
+    def _alike(self) -> list[tuple[list[int], FlushReport]]:
+        """The numbers of the flushes whose lines are the same, and the first of them."""
+        rows: dict[tuple[int, str], tuple[list[int], FlushReport]] = {}
+        for k, flush in enumerate(self.flushes):
+            key = (flush.n_ops, "\n".join(self._body(flush)))
+            rows.setdefault(key, ([], flush))[0].append(k + 1)
+        return list(rows.values())
 
     def _backward_lines(self) -> Iterator[str]:
         for k, row in enumerate(self.backward):
@@ -104,9 +119,9 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         parts = ["<div>"]
-        for k, flush in enumerate(self.flushes):
+        for places, flush in self._alike():
             head = "<br>".join(escape(line.strip()) for line in _head(flush))
-            parts.append(f"<p><b>flush {k + 1}</b>: {flush.n_ops} ops<br>{head}</p>")
+            parts.append(f"<p><b>{_numbers(places)}</b>: {flush.n_ops} ops<br>{head}</p>")
             shown = self.steps(flush)
             if not shown:
                 continue
@@ -118,6 +133,20 @@ class Explanation:
         parts.append(f"<p>{passes}</p>" if passes else "")
         parts.append(f"<p>failures inside Wend so far: {escape(self.failures)}</p></div>")
         return "".join(parts)
+
+
+def _numbers(places: list[int]) -> str:
+    """The numbers of flushes, neighbours as ranges: flushes 2 to 33, 35."""
+    ranges: list[list[int]] = []
+    for place in places:
+        if ranges and ranges[-1][1] == place - 1:
+            ranges[-1][1] = place
+        else:
+            ranges.append([place, place])
+    shown = [str(a) if a == b else f"{a} to {b}" for a, b in ranges]
+    if len(shown) > 4:
+        shown = [*shown[:2], "...", shown[-1]]
+    return f"flush{'es' if len(places) > 1 else ''} {', '.join(shown)}"
 
 
 def _head(flush: FlushReport) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base.dtypes import AbsentDType
 from wend._engine.base.errors import ArgumentTypeError, NotImplementedInWend
 
 __all__ = [
@@ -76,6 +77,19 @@ class SparsePackage:
     """`wend.sparse`, which stands above this module, and loads when first used."""
 
     load: Callable[[], Any]  # set by the package as a whole
+
+
+class Float8Package:
+    """The tensors of float8, which stand above this module, and load when first used."""
+
+    load: Callable[[], Any]  # set by the package as a whole
+
+
+def is_float8(argument: object) -> bool:
+    """Whether a dtype is among the floats of 8 bits that have a sign."""
+    return isinstance(argument, AbsentDType) and argument.name.startswith(
+        ("float8_e4", "float8_e5")
+    )
 
 
 def is_sparse_layout(argument: object) -> bool:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from wend._engine.base.dtypes import DType
-from wend._engine.base.errors import ArgumentTypeError, ShapeError
+from wend._engine.base.errors import ShapeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core._types import PrimitiveBase
@@ -20,8 +20,9 @@ from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.reshapes import Reshape
 from wend._frontend import creation, formats
-from wend._frontend.aliasing.versions import base_now, stands_for, storage_of
+from wend._frontend.aliasing.versions import base_now, stands_for
 from wend._frontend.formats import memory_format
+from wend._frontend.memory_order import RANKS, in_format, is_channels_last, is_row_major
 from wend._frontend.strides import MOST_KEPT, concrete, layout_of
 
 
@@ -69,6 +70,8 @@ def _view_of_dtype(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     """
     more = [*positional[1:], *([keywords["dtype"]] if list(keywords) == ["dtype"] else keywords)]
     asked = more[0] if len(more) == 1 else None
+    if formats.is_float8(asked):
+        return formats.Float8Package.load().view_of_bits(positional[0], asked)
     if not isinstance(asked, (DType, type)):
         return NotImplemented
     x, dtype = positional[0], creation.checked_dtype("view", asked)
@@ -102,66 +105,10 @@ def attach_reshape(t: Tensor, x: Tensor, prim: PrimitiveBase, args: tuple[Any, .
 
 
 def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> bool:
-    """Whether the elements lie in row-major order without gaps."""
-    if memory_format is not None and memory_format in _RANKS:
+    """Whether the elements lie in row-major (or the given) order without gaps."""
+    if memory_format is not None and memory_format in RANKS:
         return is_channels_last(self, memory_format)
-    if self.alias is None and self._layout is None:
-        return True
-    strides, _ = layout_of(self)
-    expected = 1
-    if 0 in self.shape:
-        return True
-    for extent, stride in zip(reversed(self.shape), reversed(strides), strict=True):
-        if extent != 1:
-            if stride != expected:
-                return False
-            expected *= extent
-    return True
-
-
-#: How many dims a tensor has whose channels lie innermost.
-_RANKS = {formats.channels_last: 4, formats.channels_last_3d: 5}
-
-
-def _channels_last_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [0] * len(shape), 1
-    for d in (1, *range(len(shape) - 1, 1, -1), 0):
-        strides[d] = step
-        step *= max(shape[d], 1)
-    return tuple(strides)
-
-
-def is_channels_last(x: Tensor, memory_format: memory_format = formats.channels_last) -> bool:
-    """Whether the elements of a tensor of that format's rank lie with the channels innermost."""
-    if x.dim() != _RANKS[memory_format]:
-        return False
-    wanted = _channels_last_strides(tuple(x.shape))
-    strides, _ = layout_of(x)
-    return all(n == 1 or s == w for n, s, w in zip(x.shape, strides, wanted, strict=True))
-
-
-def in_format(x: Tensor, memory_format: Any, op: str, fresh: bool = False) -> Tensor:
-    """x if x lies in that format, else a copy marked as lying in the format.
-
-    fresh: x is a new tensor already, that nobody else has. Raises ShapeError for any rank but the
-    format's, ArgumentTypeError for anything but a format.
-    """
-    if memory_format is None or memory_format is formats.preserve_format:
-        return x
-    if memory_format is formats.contiguous_format:
-        return x if is_contiguous(x) else ops.clone(x)  # type: ignore[no-any-return]
-    rank = _RANKS.get(memory_format)
-    if rank is None:
-        raise ArgumentTypeError(f"{op}: memory_format is no {type(memory_format).__name__}")
-    if x.dim() != rank:
-        raise ShapeError(f"{op}: required rank {rank} tensor to use {memory_format.name} format")
-    wanted = _channels_last_strides(tuple(x.shape))
-    if is_channels_last(x, memory_format) and not is_contiguous(x):
-        return x
-    target: Tensor = x if fresh else ops.clone(x)
-    storage_of(target)  # which says that strides are to be looked at
-    target._layout = wanted, 0
-    return target
+    return is_row_major(self)
 
 
 def _clone_in_format(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
@@ -212,9 +159,7 @@ def contiguous(self: Tensor, memory_format: memory_format | None = None) -> Tens
     """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
     if is_contiguous(self, memory_format):
         return self
-    if memory_format in _RANKS:
-        return in_format(self, memory_format, "contiguous")
-    return ops.clone(self)  # type: ignore[no-any-return]
+    return in_format(self, memory_format or formats.contiguous_format, "contiguous")
 
 
 _hot.set_slot("check_view", check_view)

@@ -19,8 +19,10 @@ from wend._engine.base.errors import (
     GraphError,
     ShapeError,
     ValueRefused,
+    WendError,
 )
 from wend._engine.base.shapes import Size, contiguous_strides
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot, _indexing
 from wend._engine.core._hot import Tensor
 from wend._engine.core._types import CallPlan
@@ -29,13 +31,14 @@ from wend._engine.core.signature import parse_signature
 from wend._engine.core.whole import one_at_a_time
 from wend._engine.ops.indexing import subscript
 from wend._engine.ops.sugar import spelled
-from wend._frontend import creation, formats, layout
+from wend._frontend import creation, formats
 from wend._frontend.aliasing import rebinding as aliasing
 from wend._frontend.aliasing.outside_memory import expose
 from wend._frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
 from wend._frontend.autograd.grad_modes import is_inference
 from wend._frontend.formats import memory_format
 from wend._frontend.interop.shared import is_shared, share_memory_
+from wend._frontend.memory_order import in_format
 from wend._frontend.typed import type_name
 
 # -- conversions ----------------------------------------------------------------------------
@@ -76,7 +79,7 @@ def to(self: Tensor, *args: object, **kwargs: object) -> Tensor:
             dtype, place = a.dtype, a.device
         elif isinstance(a, bool):
             flags.append(a)
-        elif isinstance(a, DType) or a in (float, int, bool):
+        elif isinstance(a, DType) or a in (float, int, bool) or formats.is_float8(a):
             dtype = a
         elif isinstance(a, (str, Device, int)):
             place = a
@@ -91,8 +94,10 @@ def to(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         if there is META or (type(self) is not Tensor and self.is_meta):
             moved: Tensor = MetaPackage.load().moved(self, dtype, there, copy)
             return moved
+    if formats.is_float8(dtype):
+        return formats.Float8Package.load().cast(self, dtype)  # type: ignore[no-any-return]
     output = _converted(self, creation.checked_dtype("to", dtype), copy)
-    return layout.in_format(output, memory_format, "to", fresh=output is not self)
+    return in_format(output, memory_format, "to", fresh=output is not self)
 
 
 def _dtype_asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
@@ -167,6 +172,7 @@ def cpu(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
     return self
 
 
+@short_errors
 def cuda(
     self: Tensor, device: DeviceLike = None, non_blocking: bool = False, memory_format: Any = None
 ) -> Tensor:
@@ -221,6 +227,7 @@ def zero_(self: Tensor) -> Tensor:
     return fill_(self, 0)
 
 
+@short_errors
 def index_put_(self: Tensor, indices: Any, values: object, accumulate: bool = False) -> Tensor:
     """self[indices] = values, or += with accumulate."""
     aliasing.check_writable(self, "index_put_")
@@ -230,6 +237,7 @@ def index_put_(self: Tensor, indices: Any, values: object, accumulate: bool = Fa
     return self
 
 
+@short_errors
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Overwrite the elements whose indices are all equal.
 
@@ -260,6 +268,7 @@ def set_(self: Tensor, source: Any = None, *unused: object, **more: object) -> T
     return self
 
 
+@short_errors
 def resize_(
     self: Tensor, *sizes: object, size: Any = None, memory_format: memory_format | None = None
 ) -> Tensor:
@@ -367,7 +376,8 @@ def data_ptr(self: Tensor) -> int:
     return int(array.ctypes.data) if array.size else 0
 
 
-def new(self: Tensor, *args: object, **kwargs: object) -> Tensor:
+@short_errors
+def new(self: Tensor, *args: Any, **kwargs: object) -> Tensor:
     """A tensor of this dtype from sizes or data."""
     if args and not isinstance(args[0], int) and not isinstance(args[0], Size):
         return creation.tensor(args[0], dtype=self.dtype)
@@ -411,6 +421,7 @@ def is_pinned(self: Tensor, device: DeviceLike = None) -> bool:
     return False
 
 
+@short_errors
 def to_dense(
     self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
 ) -> Tensor:
@@ -453,7 +464,11 @@ def _by_sparse(name: str) -> Callable[..., Any]:
     """A method that is part of `wend.sparse`, which is imported at the first call."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return formats.SparsePackage.load().methods.call(name, self, *args, **kwargs)
+        try:
+            return formats.SparsePackage.load().methods.call(name, self, *args, **kwargs)
+        except WendError as error:
+            error.shorten()
+            raise
 
     method.__name__ = name
     method.__doc__ = f"`torch.Tensor.{name}`: see `wend.sparse`."
@@ -482,6 +497,7 @@ def _named(name: str, function: Callable[..., Any]) -> FunctionType:
     return alias
 
 
+@short_errors
 def to_device(self: Tensor, device: DeviceLike, /, *, stream: Any = None) -> Tensor:
     """This tensor on a device: the array API's name of `to`."""
     return to(self, device)

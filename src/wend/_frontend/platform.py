@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from wend._engine.base.devices import CPU, DeviceLike, device, usable
 from wend._engine.base.devices import device as Device
 from wend._engine.base.errors import DeviceError, ExecutionError
+from wend._engine.base.tracebacks import short_errors
 
 NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"
 
@@ -80,6 +81,7 @@ def current_accelerator(check_available: bool = False) -> device | None:
     return None
 
 
+@short_errors
 def get_device_module(device: DeviceLike = None) -> ModuleType:
     """torch.cpu, or the module of another kind of device, which answers that there is none.
 
@@ -101,6 +103,7 @@ def _flags(**unused: object) -> Iterator[None]:
 
 __all__ = [
     "CPU",
+    "KERNELS_OF_ATTENTION",
     "current_accelerator",
     "device",
     "device_count",
@@ -109,6 +112,16 @@ __all__ = [
     "refuse",
     "usable",
 ]
+
+
+#: The kernels for attention that a program asks for: attention is computed as ever.
+KERNELS_OF_ATTENTION = {
+    "flash": True,
+    "math": True,
+    "mem_efficient": True,
+    "cudnn": True,
+    "reduced": False,
+}
 
 
 def itself(obj: object, *args: object, **kwargs: object) -> Any:

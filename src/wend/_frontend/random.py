@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Unpack
 
 from wend._engine.base import random_state
 from wend._engine.base.devices import AWAY, META, DeviceLike, usable
@@ -23,9 +23,11 @@ from wend._engine.base.errors import (
     DTypeNotImplemented,
     ExecutionError,
     ValueRefused,
+    WendError,
 )
 from wend._engine.base.random_state import RandomState
 from wend._engine.base.shapes import int_of
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
@@ -33,7 +35,16 @@ from wend._engine.core.symbolic import broadcast_shapes
 from wend._engine.ops.elementwise.family import FLOATING
 from wend._engine.ops.numeric import require
 from wend._frontend.aliasing.rebinding import assign
-from wend._frontend.creation import Options, empty, empty_like, finished, sizes_of, tensor
+from wend._frontend.creation import (
+    Options,
+    TensorOptions,
+    empty,
+    empty_like,
+    finished,
+    sizes_of,
+    tensor,
+)
+from wend._frontend.memory_order import as_asked
 
 __all__ = [
     "Generator",
@@ -190,7 +201,13 @@ def fork_rng(devices: Any = None, enabled: bool = True, **unused: object) -> Ite
 
 
 #: By public name, the ops that draw numbers of a float type.
-_DRAWS = {"rand": ops.uniform, "randn": ops.standard_normal}
+_DRAWS: dict[str, Any] = {"rand": ops.uniform, "randn": ops.standard_normal}
+
+
+class RandomOptions(TensorOptions, total=False):
+    """The keyword arguments that functions of random numbers take through `**keywords`."""
+
+    generator: Generator | None
 
 
 def reserve(generator: Generator | None, count: int) -> tuple[int, int]:
@@ -204,18 +221,22 @@ def reserve(generator: Generator | None, count: int) -> tuple[int, int]:
     return generator._state.reserve(count)
 
 
-def _draw(op: str, size: Any, keywords: dict[str, Any]) -> Tensor:
-    if not keywords and not AWAY:
-        shape = sizes_of(op, size)
-        seed, offset = random_state.current().reserve(math.prod(shape))
-        return _DRAWS[op](shape, seed, offset, dtype=None)  # type: ignore[no-any-return]
-    generator = keywords.pop("generator", None)
-    named_size = keywords.pop("size", None)
-    shape = sizes_of(op, size, named_size)
-    options = Options(op, **keywords)
-    if options.place is META:
-        return empty(shape, **keywords)
-    return finished(_same, _numbers(_DRAWS[op], shape, options.dtype, generator), options)
+def _draw(op: str, size: Any, keywords: Any) -> Tensor:
+    try:
+        if not keywords and not AWAY:
+            shape = sizes_of(op, size)
+            seed, offset = random_state.current().reserve(math.prod(shape))
+            return _DRAWS[op](shape, seed, offset, dtype=None)  # type: ignore[no-any-return]
+        generator = keywords.pop("generator", None)
+        named_size = keywords.pop("size", None)
+        shape = sizes_of(op, size, named_size)
+        options = Options(op, **keywords)
+        if options.place is META:
+            return empty(shape, **keywords)
+        return finished(_same, _numbers(_DRAWS[op], shape, options.dtype, generator), options)
+    except WendError as error:
+        error.shorten()
+        raise
 
 
 def _numbers(
@@ -238,49 +259,53 @@ def _same(x: Tensor, **unused: object) -> Tensor:
     return x
 
 
-def rand(*size: Any, **keywords: Any) -> Tensor:
+def rand(*size: int | Sequence[int], **keywords: Unpack[RandomOptions]) -> Tensor:
     """Uniform numbers in [0, 1).  Keywords: generator, out, dtype, device, requires_grad."""
     return _draw("rand", size, keywords)
 
 
-def randn(*size: Any, **keywords: Any) -> Tensor:
+def randn(*size: int | Sequence[int], **keywords: Unpack[RandomOptions]) -> Tensor:
     """Standard normal numbers.  Keywords: generator, out, dtype, device, requires_grad."""
     return _draw("randn", size, keywords)
 
 
-def _like(op: str, input: Tensor, keywords: dict[str, Any]) -> Tensor:
+def _like(op: str, input: Tensor, keywords: Any) -> Tensor:
     if _hot.has_override(input):
         function = globals()[f"{op}_like"]
         return _hot.slot("torch_function")(function, (input,), keywords)  # type: ignore[no-any-return]
-    keywords.pop("memory_format", None)
+    memory_format = keywords.pop("memory_format", None)
     if keywords.get("dtype") is None:
         keywords["dtype"] = input.dtype
     if AWAY and keywords.get("device") is None:
         keywords["device"] = input.device
-    return _draw(op, (tuple(input.shape),), keywords)
+    return as_asked(_draw(op, (tuple(input.shape),), keywords), input, memory_format, f"{op}_like")
 
 
-def rand_like(input: Tensor, **keywords: object) -> Tensor:
+@short_errors
+def rand_like(input: Tensor, **keywords: Unpack[RandomOptions]) -> Tensor:
     """Uniform numbers with the shape and dtype of `input`."""
     return _like("rand", input, keywords)
 
 
-def randn_like(input: Tensor, **keywords: object) -> Tensor:
+@short_errors
+def randn_like(input: Tensor, **keywords: Unpack[RandomOptions]) -> Tensor:
     """Standard normal numbers with the shape and dtype of `input`."""
     return _like("randn", input, keywords)
 
 
-def randint(*args: Any, **keywords: Any) -> Tensor:
+@short_errors
+def randint(*args: Any, **keywords: Unpack[RandomOptions]) -> Tensor:
     """randint([low=0], high, size): integers low <= y < high, int64 unless dtype is given."""
-    low, high, size = _randint_arguments(args, keywords)
-    if not keywords and not AWAY:
+    rest: Any = keywords
+    low, high, size = _randint_arguments(args, rest)
+    if not rest and not AWAY:
         check_range("randint", low, high, int64)
         shape = sizes_of("randint", (size,))
         seed, offset = random_state.current().reserve(math.prod(shape))
         return ops.random_integers(shape, low, high, seed, offset, dtype=int64)  # type: ignore[no-any-return]
-    generator = keywords.pop("generator", None)
-    dtype = keywords.pop("dtype", None) or int64
-    options = Options("randint", dtype=dtype, **keywords)
+    generator = rest.pop("generator", None)
+    dtype = rest.pop("dtype", None) or int64
+    options = Options("randint", dtype=dtype, **rest)
     check_range("randint", low, high, dtype)
     shape = sizes_of("randint", (size,))
     seed, offset = reserve(generator, math.prod(shape))
@@ -288,7 +313,7 @@ def randint(*args: Any, **keywords: Any) -> Tensor:
     return finished(_same, integers, options)
 
 
-def _randint_arguments(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[int, int, Any]:
+def _randint_arguments(args: tuple[Any, ...], keywords: Any) -> tuple[int, int, Any]:
     rest = list(args)
     low = keywords.pop("low", None)
     high = keywords.pop("high", None)
@@ -357,25 +382,31 @@ def check_range(op: str, low: int, high: int, dtype: DType) -> None:
             )
 
 
-def randint_like(input: Tensor, *bounds: object, **keywords: object) -> Tensor:
+@short_errors
+def randint_like(input: Tensor, *bounds: object, **keywords: Unpack[RandomOptions]) -> Tensor:
     """randint_like(input, [low=0], high): as `randint`, with the shape and dtype of `input`."""
-    keywords.pop("memory_format", None)
+    memory_format = keywords.pop("memory_format", None)
     if keywords.get("dtype") is None:
         keywords["dtype"] = input.dtype
     if keywords.get("device") is None and (AWAY or input.is_meta):
         keywords["device"] = input.device
-    return randint(*bounds, size=tuple(input.shape), **keywords)
+    rest: Any = keywords
+    rest["size"] = tuple(input.shape)
+    output = randint(*bounds, **rest)
+    return as_asked(output, input, memory_format, "randint_like")
 
 
-def randperm(n: int, **keywords: Any) -> Tensor:
+@short_errors
+def randperm(n: int, **keywords: Unpack[RandomOptions]) -> Tensor:
     """A random permutation of 0..n-1, int64 unless dtype is given.
 
     Raises ValueRefused if n is negative, or the type cannot hold n - 1 exactly.
     """
     n = _int("randperm", "n", n)
-    generator = keywords.pop("generator", None)
-    dtype = keywords.pop("dtype", None) or int64
-    options = Options("randperm", dtype=dtype, **keywords)
+    rest: Any = keywords
+    generator = rest.pop("generator", None)
+    dtype = rest.pop("dtype", None) or int64
+    options = Options("randperm", dtype=dtype, **rest)
     if n < 0:
         raise ValueRefused(f"randperm: n must be non-negative, and is {n}")
     require("randperm", frozenset({"int", "float"}), dtype)
@@ -387,14 +418,19 @@ def randperm(n: int, **keywords: Any) -> Tensor:
     return finished(_same, ops.cast(order, dtype) if dtype is not int64 else order, options)
 
 
+@short_errors
 def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: int | Sequence[int] | None = None, **keywords: object
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: int | Sequence[int] | None = None,
+    **keywords: Unpack[RandomOptions],
 ) -> Tensor:
     """Normal numbers with the given means and deviations (numbers or tensors).
 
     Raises ValueRefused for a negative deviation, ValuesRefused (when computed) for a tensor's.
     """
-    generator = keywords.pop("generator", None)
+    rest: Any = keywords
+    generator = rest.pop("generator", None)
     if isinstance(std, Tensor):
         std = ops.within(std, 0.0, math.inf, fault="normal: expects all elements of std >= 0.0")
     elif not std >= 0:
@@ -406,13 +442,14 @@ def normal(
             else (mean if isinstance(mean, Tensor) else std).shape
         )
         like = mean if isinstance(mean, Tensor) else std
-        keywords.setdefault("dtype", like.dtype)
-        keywords.setdefault("device", like.device)
+        rest.setdefault("dtype", like.dtype)
+        rest.setdefault("device", like.device)
     else:
         shape = sizes_of("normal", (size,))
-    return randn(*[tuple(shape)], generator=generator, **keywords) * std + mean
+    return randn(*[tuple(shape)], generator=generator, **rest) * std + mean
 
 
+@short_errors
 def bernoulli(
     input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -446,6 +483,7 @@ def probability(op: str, p: float | Tensor) -> float | Tensor:
     return p
 
 
+@short_errors
 def multinomial(
     input: Tensor,
     num_samples: int,
@@ -465,12 +503,14 @@ def multinomial(
     return indices  # type: ignore[no-any-return]
 
 
+@short_errors
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers with the rates `input`."""
     seed, offset = reserve(generator, input.numel())
     return ops.poisson_draw(input, seed, offset)  # type: ignore[no-any-return]
 
 
+@short_errors
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """How many of `count` trials succeed, each with probability `prob`."""
     drawn = broadcast_shapes("binomial", tuple(count.shape), tuple(prob.shape))
@@ -541,6 +581,7 @@ def _normal(self: Tensor, generator: Generator | None) -> Tensor:
     return _numbers(ops.standard_normal, tuple(self.shape), self.dtype, generator)
 
 
+@short_errors
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **kw: Any
 ) -> Tensor:
@@ -562,6 +603,7 @@ def uniform_(
     return _fill(self, _unit(self, generator) * (to - low) + low if values is None else values)
 
 
+@short_errors
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -572,6 +614,7 @@ def normal_(
     return _fill(self, _normal(self, generator) * std + mean if values is None else values)
 
 
+@short_errors
 def bernoulli_(
     self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
 ) -> Tensor:
@@ -590,12 +633,14 @@ def _continuous(op: str, x: Tensor, name: str, scale: float) -> None:
         raise ValueRefused(f"{op}: expects {name} > 0.0, but found {name}={scale}")
 
 
+@short_errors
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate lambd. Raises ValueRefused unless lambd > 0."""
     _continuous("exponential_", self, "lambda", lambd)
     return _fill(self, -ops.log1p(-_unit(self, generator)) / lambd)
 
 
+@short_errors
 def log_normal_(
     self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -605,6 +650,7 @@ def log_normal_(
     return _fill(self, (_normal(self, generator) * std + mean).exp() if values is None else values)
 
 
+@short_errors
 def cauchy_(
     self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -625,6 +671,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     return _fill(self, (ops.log1p(-_unit(self, generator)) / tail).ceil().clamp(min=1))
 
 
+@short_errors
 def random_(self: Tensor, *bounds: int, generator: Generator | None = None, **kw: Any) -> Tensor:
     """Fill with integers: random_(), random_(to), random_(from, to)."""
     bounds = tuple(v for v in (kw.pop("from", None), kw.pop("to", None)) if v is not None) or bounds

@@ -16,10 +16,12 @@ class RemovableHandle:
     """
 
     next_id: int = 0
+    hooks_ref: Callable[[], Any]
+    extra_refs: list[Callable[[], Any]]
 
     def __init__(self, hooks_dict: dict[Any, Any], *, extra_dict: object = None) -> None:
         self.hooks_ref = _reference(hooks_dict)
-        self.id = RemovableHandle.next_id
+        self.id: int = RemovableHandle.next_id
         RemovableHandle.next_id += 1
         extras = [] if extra_dict is None else extra_dict
         if not isinstance(extras, list):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wend._engine.base.devices import CPU
+from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import DType, uint8
 from wend._engine.base.errors import NotImplementedInWend
 from wend._engine.core._hot import Tensor
@@ -20,7 +21,7 @@ class UntypedStorage:
     """The bytes of a tensor's memory; reading and writing an item reads and writes the tensor."""
 
     dtype: DType = uint8
-    device = CPU  # or META
+    device: Device = CPU  # or META
     is_cuda = is_sparse = False
 
     def __init__(self, tensor: Tensor) -> None:
@@ -120,7 +121,7 @@ class TypedStorage(UntypedStorage):
             content = creation.tensor(list(content), dtype=dtype)
         tensor: Tensor = content
         super().__init__(tensor)
-        self.dtype = tensor.dtype
+        self.dtype: DType = tensor.dtype
         self._tensor = tensor
 
     def untyped(self) -> UntypedStorage:

@@ -8,6 +8,7 @@ from typing import Any
 from wend._engine.base import config, dtypes
 from wend._engine.base.devices import CPU, usable
 from wend._engine.base.errors import (
+    AmbiguousError,
     ArgumentTypeError,
     DataRefused,
     DTypeError,
@@ -19,7 +20,8 @@ from wend._engine.core import _hot, _indexing, _types
 from wend._engine.core._hot import OpFunction, Tensor, Trace, Value
 from wend._engine.core._types import Mode
 from wend._engine.core.primitive import ops
-from wend._engine.core.provenance import current_site, module_path, one_site
+from wend._engine.core.provenance import current_site, module_path, one_site, surface
+from wend._engine.core.signature import weak_number
 from wend._engine.core.symbolic import SymInt, SymNumber
 from wend._engine.core.whole import one_at_a_time
 from wend._engine.ops.indexing import keys as indexing
@@ -61,21 +63,20 @@ def unavailable(value: Value) -> None:
         if getattr(value.error, "fill", None) is not None and value.error.fill(value):
             return  # a constant of a function that is being explored
         anew = getattr(value.error, "anew", None)  # an error that names the line that asks
-        raise value.error if anew is None else anew()
+        error = value.error if anew is None else anew()
+        error.__traceback__ = None  # that of an earlier use
+        surface(error)
+        raise error
     raise GraphError("a value was lost: it was not computed when its trace was flushed")
 
 
 def _one_element(x: Tensor, what: str) -> Any:
     array = array_of(x)
     if array.size != 1:
-        raise _AmbiguousError(
+        raise AmbiguousError(
             f"{what}: a Tensor with {array.size} elements cannot be converted to a scalar"
         )
     return array.item()
-
-
-class _AmbiguousError(WendError, RuntimeError, ValueError, TypeError):
-    """A tensor with many elements, or none, used as a number."""
 
 
 def _explores(x: Tensor) -> bool:
@@ -94,7 +95,11 @@ def item(self: Tensor) -> Any:
     explored = _explored(self)
     if explored is not None:
         return explored.number(self)
-    number = _one_element(self, "item")
+    try:
+        number = _one_element(self, "item")
+    except WendError as error:
+        error.shorten()
+        raise
     return float(number) if self.dtype.category == 2 else number
 
 
@@ -106,7 +111,7 @@ def to_bool(x: Tensor) -> bool:
     array = _hot.ensure(_hot.refreshed(x))
     if array.size != 1:
         word = "no values" if array.size == 0 else "more than one value"
-        raise _AmbiguousError(f"bool: Boolean value of Tensor with {word} is ambiguous")
+        raise AmbiguousError(f"bool: Boolean value of Tensor with {word} is ambiguous")
     return bool(array.item())
 
 
@@ -173,6 +178,9 @@ def size_of_dim(x: Tensor, dim: Any) -> int:
 # -- operators and overrides ----------------------------------------------------------------
 
 
+_BITWISE = frozenset(("__and__", "__or__", "__xor__", "__iand__", "__ior__", "__ixor__"))
+
+
 def operator(name: str, function: Callable[..., Any], x: Tensor, y: Any, swap: bool) -> Any:
     """A binary operator whose right side is neither Tensor, float nor int."""
     if isinstance(y, (bool, int, float, complex, SymInt, SymNumber)):
@@ -183,7 +191,11 @@ def operator(name: str, function: Callable[..., Any], x: Tensor, y: Any, swap: b
             x = x if name.startswith("__i") else ops.cast(x, dtype)
             y = creation.as_tensor(y, dtype=dtype)
         else:  # NumPy's numbers are as weak as Python's
-            y = y.item()
+            number = y.item()
+            bits = type(number) is bool and name in _BITWISE  # which PyTorch refuses
+            y = number if bits else weak_number(number)
+            if y is None:
+                return NotImplemented
         return function(y, x) if swap else function(x, y)
     if hasattr(type(y), "__torch_function__"):
         return function(y, x) if swap else function(x, y)
@@ -350,6 +362,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def set_grad(x: Tensor, grad: object) -> None:
     """`x.grad = g`, not None.  Raises ArgumentTypeError or GraphError if g does not fit."""
+    if grad is x:
+        raise GraphError("grad: can't assign Variable as its own grad")
     if not isinstance(grad, Tensor):
         raise ArgumentTypeError(
             f"grad: assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
@@ -401,7 +415,7 @@ def setitem(x: Tensor, key: object, value: object) -> None:
             aliasing.assign(x, result, None)
 
 
-def _set_part(x: Tensor, key: object, value: object) -> bool:
+def _set_part(x: Tensor, key: Any, value: object) -> bool:
     """x[key] = value by way of the view x[key], if this is a view: whether that was done."""
     part = x[key]
     if part.alias is None or part.alias.base is not x.alias.base:

@@ -7,6 +7,7 @@ from typing import Any
 
 from wend._engine.base import tree
 from wend._engine.base.errors import ValueRefused
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._higher_order_ops._types import (
@@ -25,6 +26,7 @@ MOST_KNOWN = 1024
 _fitting: set[Any] = set()
 
 
+@short_errors
 def cond(
     pred: bool | int | float | Tensor,
     true_fn: Callable[..., Any],

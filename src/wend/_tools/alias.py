@@ -1,4 +1,4 @@
-"""`import torch` served by Wend, for `wend run`.
+"""`import torch` served by Wend, for `wend run` and notebooks.
 
 A finder at the head of `sys.meta_path` answers for `torch` and `torch.x.y` with the very module
 objects of `wend` and `wend.x.y`. So identity, pickles and monkey-patching hold under both
@@ -194,9 +194,9 @@ def _explain_all(package: str) -> None:
 def _explain(module: ModuleType, package: str) -> None:
     """Give a public module a `__getattr__` that names a missing attribute in full."""
     space = vars(module)
-    if space.get(_EXPLAINED) or is_internal(real_name(module), package):
-        return
     own = space.get("__getattr__")
+    if _explains(space, own) or is_internal(real_name(module), package):
+        return
 
     def __getattr__(name: str) -> Any:
         value = _attribute(module, name, own, package)
@@ -204,7 +204,7 @@ def _explain(module: ModuleType, package: str) -> None:
             _explain(value, package)
         return value
 
-    space[_EXPLAINED] = True
+    space[_EXPLAINED] = __getattr__, own
     space["__getattr__"] = __getattr__
     if not isinstance(module, ServedModule):
         module.__class__ = PublicModule
@@ -212,6 +212,24 @@ def _explain(module: ModuleType, package: str) -> None:
         # `from module import name` asks the finders for `module.name` only where the module has a
         # path; an empty path leads to MissingFinder and the message there.
         space["__path__"] = []
+
+
+def _explains(space: dict[str, Any], function: object) -> bool:
+    """Whether a module's `__getattr__` is that of `_explain`: a reload takes the module's own."""
+    return function is not None and space.get(_EXPLAINED, (None,))[0] is function
+
+
+def _explain_none(package: str) -> None:
+    """Undo `_explain` for all modules."""
+    for module in public_modules(package):
+        space = vars(module)
+        if _explains(space, space.get("__getattr__")):
+            _, own = space.pop(_EXPLAINED)
+            space["__getattr__"] = own
+            if own is None:
+                del space["__getattr__"]
+            if space["__path__"] == []:
+                del space["__path__"]
 
 
 def _attribute(module: ModuleType, name: str, own: Any, package: str) -> Any:
@@ -235,15 +253,16 @@ def _attribute(module: ModuleType, name: str, own: Any, package: str) -> Any:
     raise NotAvailable(missing_from_module(real_name(module), name, package))
 
 
-def install(package: str = "wend") -> None:
+def install(package: str = "wend", asker: str = "wend run") -> None:
     """Serve `torch` from the package in this process and in the workers that the process starts.
 
+    asker: who wants that, for the error
     Raises GraphError if the real PyTorch is imported already. A second call does nothing.
     """
-    if any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
+    if is_installed():
         return
     if "torch" in sys.modules:
-        raise GraphError("wend run: torch is imported already, and cannot be replaced now")
+        raise GraphError(f"{asker}: torch is imported already, and cannot be replaced now")
     module = importlib.import_module(package)
     facts = importlib.import_module(f"{package}.version")
     vars(module)["__wend_version__"] = str(vars(facts)["__version__"])
@@ -254,6 +273,34 @@ def install(package: str = "wend") -> None:
     sys.meta_path.append(MissingFinder(package))
     _explain_all(package)
     _serve_workers(package)
+
+
+def is_installed() -> bool:
+    """Whether `torch` is served in this process."""
+    return any(isinstance(finder, TorchFinder) for finder in sys.meta_path)
+
+
+def uninstall(package: str = "wend") -> None:
+    """Serve `torch` no longer: an import finds the installed PyTorch, or nothing.
+
+    Modules that a program has imported stay with the program. Without `install` nothing happens.
+    """
+    if not is_installed():
+        return
+    sys.meta_path[:] = [
+        finder for finder in sys.meta_path if not isinstance(finder, TorchFinder | MissingFinder)
+    ]
+    # The package safetensors has taken Wend's functions: an import finds its own again.
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("torch", "safetensors"):
+            del sys.modules[name]
+    _explain_none(package)
+    module = sys.modules[package]
+    module.__class__ = PublicModule
+    own = vars(module).pop("__wend_version__")
+    for space in (vars(module), vars(sys.modules[f"{package}.version"])):
+        space["__version__"] = own
+    _serve_no_workers()
 
 
 # --- worker processes ----------------------------------------------------------
@@ -269,12 +316,17 @@ class _InstallInChild:
         return install, (self.package,)
 
 
+_prepare: Any = None  # multiprocessing's own function, while workers are served
+
+
 def _serve_workers(package: str) -> None:
     """Let processes that multiprocessing spawns install the alias too (forks have it)."""
     import multiprocessing
     from multiprocessing import spawn
 
+    global _prepare
     prepare: Any = spawn.get_preparation_data
+    _prepare = prepare
 
     def get_preparation_data(name: str) -> dict[str, Any]:
         data: dict[str, Any] = prepare(name)
@@ -285,3 +337,13 @@ def _serve_workers(package: str) -> None:
     # The fork server would import the user's main module before anything installs the alias.
     if "forkserver" in multiprocessing.get_all_start_methods():
         multiprocessing.set_forkserver_preload(["wend._tools.alias"])
+
+
+def _serve_no_workers() -> None:
+    """Undo `_serve_workers`."""
+    import multiprocessing
+    from multiprocessing import spawn
+
+    spawn.get_preparation_data = _prepare
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        multiprocessing.set_forkserver_preload(["__main__"])

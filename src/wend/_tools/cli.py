@@ -5,6 +5,7 @@ wend run -m MODULE [ARGS]    the same for a module
 wend launch SCRIPT [ARGS]    the same in many processes, with torchrun's flags
 wend verify SCRIPT [ARGS]    run on Wend, on the reference, on PyTorch: where do the runs part?
 wend compat SCRIPT|PACKAGE   read a program: which names of PyTorch's does Wend lack?
+wend demo                    three programs by Wend and by PyTorch, and a table
 wend env                     versions, machine and settings, for a bug report
 wend --version, wend --help
 """
@@ -15,14 +16,16 @@ import os
 import sys
 from collections.abc import Sequence
 
+from wend._engine.base.system import system
 from wend.version import __version__
 
 USAGE = """\
 usage: wend run SCRIPT [ARGS ...]      run an unchanged PyTorch program: `import torch` is Wend
        wend run -m MODULE [ARGS ...]   the same for a module
-       wend launch [FLAGS] SCRIPT ...  run it in many processes over MPI, as torchrun
+       wend launch [FLAGS] SCRIPT ...  run it in many processes, as torchrun
        wend verify SCRIPT [ARGS ...]   compare it with the reference, and with PyTorch
        wend compat SCRIPT|PACKAGE      read it: which names that it uses are missing or differ
+       wend demo [OPTIONS]             run three programs by Wend and by PyTorch, print a table
        wend env                        print what a bug report needs
        wend --version
        wend --help
@@ -34,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["run"]:
         return _run(words[1:])
+    if words[:1] == ["launch"] and not system.launches:
+        print(f"wend launch: needs Linux; there are no ranks on {system.name}", file=sys.stderr)
+        return 2
     if words[:1] == ["launch"]:
         from wend.distributed.launcher import main as start_ranks
 
@@ -46,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from wend._tools.compat import main as compat
 
         return compat(words[1:])
+    if words[:1] == ["demo"]:
+        from wend._tools.demo import main as demo
+
+        return demo(words[1:])
     try:
         status = _answer(words)
         sys.stdout.flush()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -12,10 +11,11 @@ from pathlib import Path
 
 from wend._engine.base import defects
 from wend._engine.base.config import ENVIRONMENT
+from wend._engine.base.system import system
 from wend.version import __version__
 
-_DEPENDENCIES = ("greenlet", "llvmlite", "ml_dtypes", "numpy", "scipy")
-_BESIDE = ("Cython", "torch", "safetensors", "scikit-learn", "pytest")
+_DEPENDENCIES = ("greenlet", "llvmlite", "ml_dtypes", "numpy")
+_BESIDE = ("scipy", "Cython", "torch", "safetensors", "scikit-learn", "pytest")
 _VARIABLES = (
     *ENVIRONMENT,
     "OMP_NUM_THREADS",
@@ -33,31 +33,14 @@ def _version_of(name: str) -> str:
         return "not installed"
 
 
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # the system has no such file
-        return platform.processor() or platform.machine()
-    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    flags = re.search(r"^flags\s*:\s*(.+)$", text, re.MULTILINE)
-    present = flags[1].split() if flags else []
-    vector = [name for name in ("sse4_2", "avx2", "fma", "avx512f", "amx_tile") if name in present]
-    name = model[1].strip() if model else platform.machine()
-    return f"{name} ({', '.join(vector)})" if vector else name
-
-
 def _cores() -> str:
-    total = os.cpu_count() or 1
-    if not hasattr(os, "sched_getaffinity"):
-        return str(total)
-    return f"{len(os.sched_getaffinity(0))} usable of {total}"
+    usable, total = system.processors(), os.cpu_count() or 1
+    return f"{usable} usable of {total}"
 
 
 def _memory() -> str:
-    try:
-        return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
-    except (AttributeError, OSError, ValueError):  # the system does not tell
-        return "unknown"
+    size = system.memory()
+    return "unknown" if size is None else f"{size / 2**30:.1f} GiB"
 
 
 def _core() -> str:
@@ -79,7 +62,7 @@ def report() -> Iterator[tuple[str, str]]:
     yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
     yield "executable", sys.executable
     yield "platform", platform.platform()
-    yield "processor", _processor()
+    yield "processor", system.processor()
     yield "cores", _cores()
     yield "memory", _memory()
     for name in (*_DEPENDENCIES, *_BESIDE):

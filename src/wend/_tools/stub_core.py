@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from wend._engine.core._select import plain_loader
+from wend._tools.stub_forms import forms_of
 
 __all__ = ["Core"]
 
@@ -68,6 +69,11 @@ TENSOR = {
     "__getitem__": "Tensor",
     "__setitem__": "None",
 }
+TENSOR_PARAMETERS = {
+    "__contains__": "self, item: _builtins.object",
+    "__getitem__": "self, key: _Index | tuple[_Index, ...]",
+    "__setitem__": "self, key: _Index | tuple[_Index, ...], value: Tensor | _Number",
+}
 _CLASS = re.compile(r"^cdef class (\w+)")
 _FIELD = re.compile(r"^    cdef (?:public|readonly) ((?:long long|\w+)) (\w+)$")
 _HIDDEN = re.compile(
@@ -77,7 +83,7 @@ _FUNCTION = re.compile(r"^cpdef (?:((?:long long|\w+)) )?(\w+)\(")
 _ARITHMETIC = re.compile(
     r"^__[ri]?(add|sub|mul|truediv|floordiv|mod|pow|matmul|and|or|xor|lshift|rshift)__$"
 )
-_COMPARISON = frozenset("__lt__ __le__ __gt__ __ge__ __eq__ __ne__".split())
+_ORDER = frozenset("__lt__ __le__ __gt__ __ge__".split())
 _UNARY = frozenset("__neg__ __pos__ __abs__ __invert__".split())
 
 
@@ -163,8 +169,14 @@ def _member(owner: str, node: ast.FunctionDef) -> Iterator[str]:
     returned = TENSOR.get(name, "Any") if owner == "Tensor" else "Any"
     parameters = _parameters(node)
     if owner == "Tensor":
-        if _ARITHMETIC.match(name) or name in _COMPARISON:
+        if _ARITHMETIC.match(name) or name in _ORDER:
+            parameters, returned = "self, other: Tensor | _Number", "Tensor"
+        elif name in ("__eq__", "__ne__"):
             parameters, returned = "self, other: Any", "Tensor"
+        elif name in TENSOR_PARAMETERS:
+            parameters = TENSOR_PARAMETERS[name]
+        elif forms := list(forms_of(name, None, "self")):
+            ((parameters, returned),) = forms
         elif name in _UNARY:
             returned = "Tensor"
         elif name == "size":
@@ -179,6 +191,8 @@ def _member(owner: str, node: ast.FunctionDef) -> Iterator[str]:
             parameters, returned = f"self, {parameter}: {TENSOR.get(name, 'Any')}", "None"
     if name == "__repr__":
         returned = "_str"
+    if (owner, name) == ("ModuleBase", "__call__"):  # a module is called as its `forward` is
+        parameters, returned = "self: _Forward[_P, _R], *args: _P.args, **kwargs: _P.kwargs", "_R"
     for decorator in decorators:
         yield f"@{decorator}"
     document = _document(owner, node)

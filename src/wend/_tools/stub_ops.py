@@ -7,11 +7,13 @@ classes and modules that hold these lines have members called `int`, `float` and
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
 from wend._engine.core._hot import OpFunction
 from wend._engine.core.signature import EMPTY, OverloadBinder, Param
+from wend._tools.stub_forms import ATTRIBUTES, forms_of
 
 __all__ = ["HEADER", "Results", "first_line", "op_lines"]
 
@@ -38,6 +40,8 @@ TYPES = {
     "ints": "Sequence[_int] | _int",
     "str": "_str",
     "dtype": "_dtype | None",
+    "false": "Literal[False]",
+    "true": "Literal[True]",
 }
 #: Kinds that, as the last positional parameter, may also be given as several arguments.
 VARARGS = {"sizes": "_int", "ints": "_int", "dims": "_int", "tensors": "Tensor"}
@@ -53,7 +57,8 @@ class Results:
         """The type of the value that a call of this op returns."""
         result = primitive.result
         if result is None:
-            return "Tensor" if primitive.n_outputs == 1 else "tuple[Tensor, ...]"
+            several = f"tuple[{', '.join(['Tensor'] * primitive.n_outputs)}]"
+            return "Tensor" if primitive.n_outputs == 1 else several
         if isinstance(result, tuple):
             name = "_" + "_".join(result)
             self.named[name] = result
@@ -69,7 +74,9 @@ class Results:
             yield ""
 
 
-def op_lines(name: str, function: OpFunction, is_method: bool, results: Results) -> list[str]:
+def op_lines(
+    name: str, function: OpFunction, is_method: bool, results: Results, scope: str = ""
+) -> list[str]:
     """Lines that declare an op under a public name, as a function or as a method of Tensor."""
     binder = function.binder
     binders = binder.binders if isinstance(binder, OverloadBinder) else [binder]
@@ -81,9 +88,10 @@ def op_lines(name: str, function: OpFunction, is_method: bool, results: Results)
         params = one.params
         if getattr(one, "tensors_only", False):
             params = tuple(Param(p.name, "tensor", p.default, p.keyword_only) for p in params)
-        for parameters in _forms(params, is_method, returned):
-            forms.append((parameters, returned))
-    forms = list(dict.fromkeys(forms))
+        for taken, result in _variants(function, params, returned):
+            forms.extend((text, result) for text in _forms(taken, is_method, result))
+    written = list(forms_of(name, None, "self" if is_method else "input: Tensor", scope))
+    forms = written or list(dict.fromkeys(forms))
     document = first_line(function)
     out = []
     for parameters, returned in forms:
@@ -92,6 +100,28 @@ def op_lines(name: str, function: OpFunction, is_method: bool, results: Results)
         out.append(f"def {name}({parameters}) -> {returned}:")
         out.append(f"    {document}")
     return out
+
+
+def _variants(
+    function: OpFunction, params: tuple[Param, ...], returned: str
+) -> Iterator[tuple[tuple[Param, ...], str]]:
+    """(parameters, result) with the further parameters that functions of `nn.functional` have."""
+    general = function.general
+    closure = inspect.getclosurevars(general).nonlocals if inspect.isfunction(general) else {}
+    if "of_some_dim" in closure:  # a choice of the dim, with a warning
+        level = Param("_stacklevel", "int", 3, False)
+        dim = Param("dim", "size?", None, False)
+        yield (
+            tuple(dim if p.name == "dim" else p for p in (*params[:2], level, *params[2:])),
+            returned,
+        )
+    elif closure.get("name") == "return_indices":
+        yield (*params, Param("return_indices", "false", False, False)), returned
+        yield (*params, Param("return_indices", "true", EMPTY, True)), "tuple[Tensor, Tensor]"
+    elif closure.get("name") == "inplace":
+        yield (*params, Param("inplace", "bool", False, False)), returned
+    else:
+        yield params, returned
 
 
 def _forms(params: tuple[Param, ...], is_method: bool, returned: str) -> Iterator[str]:
@@ -111,7 +141,7 @@ def _forms(params: tuple[Param, ...], is_method: bool, returned: str) -> Iterato
 
 
 def _declared(p: Param) -> str:
-    text = TYPES.get(p.kind, "Any")
+    text = TYPES.get(p.kind) or ATTRIBUTES.get(p.name, "Any")
     if p.default is EMPTY:
         return f"{p.name}: {text}"
     if p.default is None and "None" not in text and text != "Any":

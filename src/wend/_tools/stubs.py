@@ -1,8 +1,8 @@
 """Writes the stubs of C-level code and code made at run time: `python -m wend._tools.stubs`.
 
 `core/_hot.pyi` and its like declare the parts of the core, with every method of Tensor;
-`__init__.pyi` the functions of `wend` itself.  All are kept in the repository; a test compares them
-with what this module gives.
+`__init__.pyi` the functions of `wend` itself; `stub_modules` has the list of other modules.  All
+are kept in the repository; a test compares them with the texts that this module makes.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import wend
-from wend._engine.base.dtypes import DType
+from wend._engine.base.dtypes import AbsentDType, DType
 from wend._engine.core._hot import OpFunction, Tensor
 from wend._engine.core._indexing import OpProperty, PartsFunction
 from wend._engine.core._select import PARTS
 from wend._tools.stub_core import Core
-from wend._tools.stub_ops import HEADER, Results, first_line, op_lines
+from wend._tools.stub_modules import MODULES, import_lines, imported_names, module_lines, place_of
+from wend._tools.stub_ops import HEADER, Results, op_lines
+from wend._tools.stub_python import NAMED_RESULTS, python_function, returned, written_out
 
 PACKAGE = Path(wend.__file__).resolve().parent
 
 IMPORTS = """
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, overload
+from types import EllipsisType, ModuleType
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar
+from typing import overload
 """
 ALIASES = """
 _bool: TypeAlias = _builtins.bool
@@ -43,28 +45,36 @@ _bytes: TypeAlias = _builtins.bytes
 _dtype: TypeAlias = DType
 _Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
 """
-#: Words that annotations of Python functions may use as they are; any other becomes Any.
-KNOWN = {
-    "Any": "Any",
-    "Tensor": "Tensor",
-    "None": "None",
-    "bool": "_bool",
-    "int": "_int",
-    "float": "_float",
-    "complex": "_complex",
-    "str": "_str",
-    "bytes": "_bytes",
-    "DType": "_dtype",
-    "Size": "_Size",
-    "tuple": "tuple",
-    "list": "list",
-    "dict": "dict",
-    "type": "_builtins.type",
-    "object": "_builtins.object",
-    "Sequence": "Sequence",
-    "Iterator": "Iterator",
-    "Callable": "Callable",
-}
+#: Classes of the front end that declarations of methods name; `core/_hot.pyi` alone needs them.
+FRONTEND = """
+import numpy as _numpy
+from wend._frontend.autograd.nodes import Node as _Node
+{results}
+from wend._frontend.formats import layout as _layout, memory_format as _memory_format
+from wend._frontend.random import Generator as _Generator
+from wend._frontend.removable import RemovableHandle as _RemovableHandle
+from wend._frontend.storage import TypedStorage as _TypedStorage
+from wend._frontend.storage import UntypedStorage as _UntypedStorage
+
+_Array: TypeAlias = _numpy.ndarray[Any, Any]
+_Index: TypeAlias = (
+    None | SupportsIndex | slice | EllipsisType | Tensor | _builtins.list[Any] | range
+)
+""".format(
+    results="\n".join(
+        f"from wend._frontend.linalg.named_results import {name} as _{name}"
+        for name in NAMED_RESULTS
+    )
+)
+
+#: Modules are called with the arguments of their `forward`, and have its result.
+FORWARD = """
+_P = ParamSpec("_P")
+_R = TypeVar("_R", covariant=True)
+
+class _Forward(Protocol[_P, _R]):
+    def forward(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+"""
 
 
 def core_stub(part: str) -> str:
@@ -95,6 +105,8 @@ def core_stub(part: str) -> str:
         *imports,
         ALIASES.rstrip(),
         "_Size: TypeAlias = Size",
+        *(FRONTEND.splitlines() if part == "_hot" else ()),
+        *(FORWARD.splitlines() if part == "_modules" else ()),
         "",
         *results.declarations(),
         *body,
@@ -108,26 +120,24 @@ def _tensor_members(results: Results) -> Iterator[str]:
     for name, value in sorted(vars(Tensor).items()):
         if name in native or getattr(value, "__name__", name) in native:  # or under another name
             continue
-        primitive = getattr(value, "primitive", None)
-        elementwise = primitive is not None and primitive.facts.elementwise
-        if isinstance(value, OpFunction) and value.general and not elementwise:
-            yield f"def {name}(self, *args: Any, **kwargs: Any) -> Tensor:"
-            yield f"    {first_line(value)}"
-        elif isinstance(value, OpFunction):
+        if isinstance(value, OpFunction):
             yield from op_lines(name, value, True, results)
         elif isinstance(value, property):
             yield "@property"
-            yield f"def {name}(self) -> {_returned(value.fget)}: ..."
+            yield f"def {name}(self) -> {returned(value.fget)}: ..."
             if value.fset is not None:
                 yield f"@{name}.setter"
                 yield f"def {name}(self, value: Any) -> None: ..."
         elif isinstance(value, classmethod):
             yield "@classmethod"
-            yield from _python_function(name, value.__func__, "cls")
+            yield from python_function(name, value.__func__, "cls")
+        elif isinstance(value, staticmethod):
+            yield "@staticmethod"
+            yield from python_function(name, value.__func__)
         elif inspect.isfunction(value):
-            yield from _python_function(name, value)
+            yield from python_function(name, value, "self")
         elif isinstance(value, PartsFunction):
-            yield from _python_function(name, value.plain)
+            yield from python_function(name, value.plain, "self")
         elif isinstance(value, OpProperty):
             yield f"{name}: Tensor"
 
@@ -140,78 +150,41 @@ def _native_names() -> set[str]:
     return fields | {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
 
 
-def _python_function(name: str, function: Callable[..., Any], owner: str = "self") -> Iterator[str]:
-    """A method written in Python, with the annotations that the stub can express."""
-    parts = []
-    starred = False
-    for p in inspect.signature(function).parameters.values():
-        if p.kind is p.KEYWORD_ONLY and not starred:
-            parts.append("*")
-            starred = True
-        if p.kind is p.VAR_POSITIONAL:
-            starred = True
-        stars = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
-        first = not parts and not stars
-        text = owner if first else f"{stars}{p.name}: {_annotation(p.annotation)}"
-        if p.default is not p.empty and not first:
-            simple = type(p.default) in (bool, int, float, str, type(None))
-            text += f" = {p.default!r}" if simple else " = ..."
-        parts.append(text)
-    yield f"def {name}({', '.join(parts)}) -> {_returned(function)}:"
-    line = (inspect.getdoc(function) or "").split("\n")[0].replace("\\", "\\\\")
-    yield f'    """{line}"""' if line else "    ..."
-
-
-def _returned(function: object) -> str:
-    return _annotation(getattr(function, "__annotations__", {}).get("return", "Any"))
-
-
-def _annotation(annotation: Any) -> str:
-    """An annotation in the stub's words; Any for an annotation with a name that the stub lacks."""
-    if not isinstance(annotation, str):
-        annotation = (
-            "Any"
-            if annotation is inspect.Parameter.empty
-            else getattr(annotation, "__name__", "Any")
-        )
-    words = set(re.findall(r"[A-Za-z_][\w.]*", annotation))
-    if not words <= KNOWN.keys():
-        return "Any"
-    text = re.sub(r"[A-Za-z_][\w.]*", lambda match: KNOWN[match[0]], annotation)
-    return re.sub(r"\b(Callable|Sequence|Iterator|list|dict|tuple)(?![\w\[])", _filled, text)
-
-
-def _filled(match: re.Match[str]) -> str:
-    """A generic type that was given without type parameters, with general ones."""
-    more = {"Callable": "[..., Any]", "dict": "[Any, Any]", "tuple": "[Any, ...]"}
-    return match[0] + more.get(match[0], "[Any]")
-
-
 # -- the package ----------------------------------------------------------------------------
 
 
 def package_stub() -> str:
     """The text of `wend/__init__.pyi`."""
     results = Results()
-    imported = dict(_imports())
+    imported = dict(imported_names(wend))
     ops: list[str] = []
     dtypes: list[str] = []
     for name, value in sorted(vars(wend).items()):
-        if name.startswith("_") or name in imported:
+        if name.startswith("_") or name in vars(wend)["_ELSEWHERE"]:
             continue
+        if name in imported and not written_out(name, value):
+            continue
+        imported.pop(name, None)
         if isinstance(value, OpFunction):
             ops.extend(op_lines(name, value, False, results))
-        elif isinstance(value, DType):
+        elif isinstance(value, DType | AbsentDType):
             dtypes.append(f"{name}: _dtype")
-    names = sorted(imported.items(), key=lambda item: (item[1], item[0]))
+        elif isinstance(value, PartsFunction):
+            ops.extend(python_function(name, value.plain))
+        elif inspect.isfunction(value):
+            ops.extend(python_function(name, value))
+    for name in _submodules():
+        imported[name] = place_of(f"wend.{name}")
     lines = [
         HEADER.rstrip(),
         IMPORTS.rstrip(),
         "",
-        *(f"from {module} import {source} as {name}" for name, (module, source) in names),
-        *(f"from wend import {name} as {name}" for name in _submodules()),
+        *import_lines(imported),
+        "from wend._engine.base.devices import device as _device",
         "from wend._engine.base.dtypes import DType",
+        "from wend._engine.base.shapes import Size as _Size",
         ALIASES.rstrip(),
+        *FRONTEND.splitlines(),
         "",
         "__version__: _str",
         *dtypes,
@@ -222,23 +195,22 @@ def package_stub() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _imports() -> Iterator[tuple[str, tuple[str, str]]]:
-    """(public name, (module, name there)) of everything that the package imports."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("wend."):
-            continue
-        module = str(node.module)
-        for alias in node.names:
-            name = alias.asname or alias.name
-            if alias.name == "*":
-                for public in importlib.import_module(module).__all__:
-                    yield public, (module, public)
-            elif not name.startswith("_"):
-                yield name, (module, alias.name)
-    for name, module in vars(wend)["_ELSEWHERE"].items():
-        if hasattr(importlib.import_module(module), name):
-            yield name, (module, name)
+def module_stub(name: str) -> str:
+    """The text of the stub of a module of ops."""
+    imports, declarations = module_lines(name)
+    lines = [HEADER.rstrip(), *imports]
+    if declarations:
+        lines[1:1] = [IMPORTS.rstrip(), ""]
+        lines += [
+            "from wend._engine.base.devices import device as _device",
+            "from wend._engine.base.dtypes import DType",
+            "from wend._engine.core._hot import Tensor as Tensor",
+            ALIASES.rstrip(),
+            *FRONTEND.splitlines(),
+            "",
+            *declarations,
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def _submodules() -> list[str]:
@@ -251,6 +223,7 @@ def _submodules() -> list[str]:
 STUBS: dict[str, Callable[[], str]] = {
     **{f"_engine/core/{part}.pyi": functools.partial(core_stub, part) for part in PARTS},
     "__init__.pyi": package_stub,
+    **{path: functools.partial(module_stub, name) for path, name in MODULES.items()},
 }
 
 

@@ -24,6 +24,8 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import Any
 
+from wend._frontend.progress import ProgressLine
+
 __all__ = ["Parting", "compare", "main"]
 
 #: How far elements may be apart, relative to the tensor's largest element: rounding of many steps.
@@ -38,6 +40,7 @@ TOLERANCE = {
 #: A gradient below this, relative to the largest of the step, is rounding.
 ROUNDING = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-2}
 PRINTED = 1e-3  # of numbers in a printed line
+_LOOK_SECONDS = 0.5  # between two looks at a run
 USAGE = """\
 usage: wend verify [OPTIONS] SCRIPT [ARGS ...]
   --torch            compare with PyTorch as well; fails if it is not installed
@@ -140,10 +143,11 @@ TITLES = {
 
 def verify(options: Options, pairs: list[tuple[str, str]], folder: str) -> int:
     """Run the script in each way, compare, and print the result."""
-    status = 0
+    status = number = 0
     for first, second in pairs:
         for kind in (first, second):
-            failure = run(kind, options.script, folder)
+            number += 1
+            failure = run(kind, options.script, folder, f"run {number} of {2 * len(pairs)}")
             if failure is not None:
                 print(f"wend verify: the run {TITLES[kind]} failed: {failure}")
                 return 2
@@ -167,14 +171,27 @@ def journal(kind: str, folder: str) -> str:
     return os.path.join(folder, f"{pair}.{kind}")
 
 
-def run(kind: str, script: list[str], folder: str) -> str | None:
-    """Run the script in a single way; returns why the run failed, or None."""
+def run(kind: str, script: list[str], folder: str, place: str) -> str | None:
+    """Run the script in a single way; returns why the run failed, or None.
+
+    place: the run among all runs, for a line of progress
+    """
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     command = [sys.executable, "-m", "wend._tools.journal", kind, journal(kind, folder), *script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return None
-    return f"exit status {done.returncode}\n{done.stderr[-4000:]}"
+    with (
+        ProgressLine(f"wend verify: {place}, {TITLES[kind]}") as line,
+        subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) as process,
+    ):
+        while True:
+            try:
+                _, said = process.communicate(timeout=_LOOK_SECONDS)
+                break
+            except subprocess.TimeoutExpired:  # the run goes on
+                line.tell()
+            except BaseException:
+                process.kill()
+                raise
+    return None if process.returncode == 0 else f"exit status {process.returncode}\n{said[-4000:]}"
 
 
 def events(path: str) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import wend
 from wend._engine.base.dtypes import DType, bfloat16, float16, float32
@@ -188,10 +188,20 @@ def _in_python(function: Callable[..., Any], policy: Policy) -> Callable[..., An
     return asking
 
 
+class Composed(NamedTuple):
+    """A function that Wend composes in Python: where its name lies, and what stands there."""
+
+    place: Any
+    name: str
+    plain: Callable[..., Any]
+    asking: Callable[..., Any]
+
+
 @functools.cache
-def _asking_ops() -> list[tuple[list[Asking], Any]]:
-    """The ops of each list; functions composed in Python are replaced here, once."""
-    lists = []
+def _asking_ops() -> tuple[list[tuple[list[Asking], Any]], list[Composed]]:
+    """The ops of each list with their way, and the functions that are composed in Python."""
+    lists: list[tuple[list[Asking], Any]] = []
+    composed: list[Composed] = []
     for names, policy in _POLICIES:
         functions: list[OpFunction] = []
         for full in sorted(names):
@@ -202,9 +212,9 @@ def _asking_ops() -> list[tuple[list[Asking], Any]]:
                 if isinstance(function, OpFunction):
                     functions.append(function)
                 elif function is not None:
-                    setattr(place, name, _in_python(function, policy))
+                    composed.append(Composed(place, name, function, _in_python(function, policy)))
         lists.append((asking_ops(functions), _way(policy)))
-    return lists
+    return lists, composed
 
 
 _LOCK = threading.Lock()
@@ -217,5 +227,8 @@ def enter(inside: bool) -> None:
         before = _INSIDE[0]
         _INSIDE[0] += 1 if inside else -1
         if (before == 0) is inside:
-            for asking, way in _asking_ops():
+            lists, composed = _asking_ops()
+            for asking, way in lists:
                 (ask if inside else leave_alone)(asking, way)
+            for one in composed:
+                setattr(one.place, one.name, one.asking if inside else one.plain)

@@ -157,8 +157,8 @@ class autocast:
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
-        self.device = _checked(device_type)
-        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self.device: str = _checked(device_type)
+        self.fast_dtype: DType = get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = STATE.cache_enabled if cache_enabled is None else cache_enabled
         if device_type != "cpu":
             if enabled:

@@ -1,5 +1,5 @@
-"""torch.ao: models may carry the marks of quantisation; there are no quantised tensors."""
+"""torch.ao: quantisation of models, and quantised modules."""
 
-from wend.ao import quantization
+from wend._engine.base.lazy_modules import load_when_named
 
-__all__ = ["quantization"]
+load_when_named(__name__, "nn quantization")

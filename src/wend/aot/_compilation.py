@@ -22,6 +22,7 @@ from wend._engine.transforms.exploring.program import Give, StaticGraph
 from wend._engine.transforms.exploring.recording import ExploreError
 from wend._engine.transforms.exploring.running import holds
 from wend._frontend.autograd.grad_modes import no_grad
+from wend._frontend.progress import ProgressLine
 from wend._frontend.static.explored import explored
 from wend.aot._pieces import record_graph
 from wend.aot._refusals import refuse
@@ -41,11 +42,12 @@ _EXPORTS = "new new_from_memory run error release free allocate deallocate".spli
 class Compiled(Record):
     """The files of a library.
 
-    library: the shared library (`.so`), or the module of WebAssembly (`.wasm`)
+    library: the shared library (`lib*.so`), or the module of WebAssembly (`.wasm`)
     header: the C header
     weights: the safetensors file of parameters, buffers and captured tensors
     source, kernels: the C file and the object of kernels, of which the library was made; a program
         may be linked with these instead
+    package: the file by which pkg-config, CMake and Meson find library and header
     """
 
     library: Path
@@ -53,6 +55,7 @@ class Compiled(Record):
     weights: Path
     source: Path
     kernels: Path
+    package: Path
 
 
 def compile(
@@ -92,17 +95,20 @@ def compile(
     with jit.writing_for(goal.target):
         codes = [GraphCode(k, graph, weights.rows, symbols) for k, graph in enumerate(graphs)]
         text = library_text.source(name, codes, weights.rows, symbols, len(gives))
-    code = jit.linkable_code(symbols.modules, goal.target)
+    with ProgressLine("aot.compile", "kernels", len(symbols.modules)) as line:
+        code = jit.linkable_code(symbols.modules, goal.target, line.tell)
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
-    endings = (goal.suffix, ".h", ".safetensors", ".c", ".o")
-    compiled = Compiled(*[folder / f"{name}{ending}" for ending in endings])
+    library = f"{name}.wasm" if goal.target.is_wasm else f"lib{name}{goal.suffix}"
+    endings = (".h", ".safetensors", ".c", ".o", ".pc")
+    compiled = Compiled(folder / library, *[folder / f"{name}{ending}" for ending in endings])
     purpose = _purpose(graphs[0].program, gives)
     compiled.header.write_text(library_text.header(name, purpose), encoding="utf-8")
     compiled.source.write_text(text, encoding="utf-8")
     compiled.kernels.write_bytes(code)
     exports = [f"{name}_{part}" for part in _EXPORTS]
     link(command, goal, [compiled.source, compiled.kernels], compiled.library, exports)
+    compiled.package.write_text(library_text.package(name), encoding="utf-8")
     save_file(weights.tensors, compiled.weights)
     return compiled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from wend._engine.compiler.aot.recorded_path import LibraryWeight
@@ -12,6 +13,9 @@ from wend.aot._refusals import refuse
 from wend.serialization.safetensors import CODE_OF
 
 __all__ = ["LibraryWeights"]
+
+#: Names that stay: those that need no marks in JSON and C, and are no key of a file's header.
+_PLAIN = re.compile(r"(?!constant|(?:dtype|shape|data_offsets|__metadata__)\Z)[\w.:/-]+", re.ASCII)
 
 
 class LibraryWeights:
@@ -30,8 +34,8 @@ class LibraryWeights:
         if place is None:
             place = self._numbers[id(value)] = len(self.rows)
             self._values.append(value)
-            named = captured.name in self.tensors or captured.name.startswith("constant")
-            name = f"constant.{place}" if named else captured.name
+            named = captured.name not in self.tensors and _PLAIN.fullmatch(captured.name)
+            name = captured.name if named else f"constant.{place}"
             tensor = _hot.wrap(value)
             if tensor.dtype not in CODE_OF:
                 raise refuse(f"a tensor of {tensor.dtype} cannot be stored")

@@ -18,7 +18,7 @@ Tensors = tuple[Tensor, ...]
 
 def _as_tuple(argument: Any, what: str, name: str) -> tuple[bool, Tensors]:
     """(whether the argument was a tuple, the tensors)."""
-    is_tuple = isinstance(argument, (tuple, list))
+    is_tuple = isinstance(argument, tuple)
     tensors = tuple(argument) if is_tuple else (argument,)
     for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
@@ -41,15 +41,15 @@ def _leaf(x: Tensor) -> Tensor:
     return x.detach().requires_grad_()
 
 
-def _call(
-    name: str, func: Callable[..., Any], inputs: Any, create_graph: bool
-) -> tuple[bool, Tensors, bool, Tensors]:
-    """(inputs were a tuple, fresh inputs, outputs were a tuple, outputs)."""
+def _inputs(name: str, inputs: Any, create_graph: bool) -> tuple[bool, Tensors]:
+    """(inputs were a tuple, fresh inputs)."""
     is_tuple, tensors = _as_tuple(inputs, "inputs given to it", name)
-    variables = _variables(tensors, create_graph)
-    outputs = func(*variables)
-    outs_tuple, outs = _as_tuple(outputs, "outputs of the function", name)
-    return is_tuple, variables, outs_tuple, outs
+    return is_tuple, _variables(tensors, create_graph)
+
+
+def _outputs(name: str, func: Callable[..., Any], variables: Tensors) -> tuple[bool, Tensors]:
+    """(outputs were a tuple, outputs)."""
+    return _as_tuple(func(*variables), "outputs of the function", name)
 
 
 def _gradients(
@@ -134,7 +134,8 @@ def vjp(
 ) -> tuple[Any, Any]:
     """(func(*inputs), v-transposed times the Jacobian): v is shaped as the outputs."""
     with enable_grad():
-        is_tuple, xs, outs_tuple, outs = _call("vjp", func, inputs, create_graph)
+        is_tuple, xs = _inputs("vjp", inputs, create_graph)
+        outs_tuple, outs = _outputs("vjp", func, xs)
         if strict:
             _strict_outputs("vjp", outs)
         seeds = _seeds("vjp", v, outs, True)
@@ -156,10 +157,11 @@ def jvp(
     trick).
     """
     with enable_grad():
-        _, xs, outs_tuple, outs = _call("jvp", func, inputs, create_graph)
+        _, xs = _inputs("jvp", inputs, create_graph)
+        vs = _seeds("jvp", v, xs, True)
+        outs_tuple, outs = _outputs("jvp", func, xs)
         if strict:
             _strict_outputs("jvp", outs)
-        vs = _seeds("jvp", v, xs, True)
         dummies = tuple(ops.zeros_like(o).requires_grad_() for o in outs)
         firsts = _filled("jvp", _gradients(outs, xs, dummies, True), xs, strict, False)
         seconds = _gradients(firsts, dummies, vs, create_graph)
@@ -178,22 +180,47 @@ def jacobian(
     """Jacobian of func: out shape + in shape; nested tuples (per output, per input) for several.
 
     vectorize and strategy change the way of computation, not the result: accepted and not needed.
+    Raises GraphError or NotImplementedError for settings that do not go together.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise ArgumentError(
             f"jacobian: expected strategy 'forward-mode' or 'reverse-mode', got {strategy!r}"
         )
-    if strategy == "forward-mode" and not vectorize:
-        raise NotImplementedError(
-            "jacobian: strategy='forward-mode' is to be used with vectorize=True"
-        )
+    _check_ways("jacobian", create_graph, strict, vectorize, strategy)
     with enable_grad():
-        is_tuple, xs, outs_tuple, outs = _call("jacobian", func, inputs, create_graph)
+        is_tuple, xs = _inputs("jacobian", inputs, create_graph)
+        outs_tuple, outs = _outputs("jacobian", func, xs)
         if strict:
             _strict_outputs("jacobian", outs)
         rows = tuple(_jacobian_of(o, xs, create_graph, strict) for o in outs)
     result = tuple(row if is_tuple else row[0] for row in rows)
     return result if outs_tuple else result[0]
+
+
+def _check_ways(
+    name: str, create_graph: bool, strict: bool, vectorize: bool, strategy: str
+) -> None:
+    """Raise GraphError or NotImplementedError for settings that PyTorch does not join."""
+    if strategy == "forward-mode":
+        if create_graph:
+            raise NotImplementedError(
+                f"{name}: `create_graph=True` and the strategy 'forward-mode' are not supported "
+                "together: set the strategy to 'reverse-mode'"
+            )
+        if strict:
+            raise GraphError(
+                f"{name}: `strict=True` and the strategy 'forward-mode' are not supported "
+                "together: set the strategy to 'reverse-mode'"
+            )
+        if not vectorize:
+            raise NotImplementedError(
+                f"{name}: the strategy 'forward-mode' is to be used with vectorize=True"
+            )
+    if strict and vectorize:
+        raise GraphError(
+            f"{name}: `strict=True` and `vectorize=True` are not supported together: set "
+            "`strict=False` or `vectorize=False`"
+        )
 
 
 def _jacobian_of(out: Tensor, xs: Tensors, create_graph: bool, strict: bool) -> Tensors:
@@ -238,6 +265,7 @@ def hessian(
             "hessian: expected outer_jacobian_strategy 'forward-mode' or 'reverse-mode', "
             f"got {outer_jacobian_strategy!r}"
         )
+    _check_ways("hessian", create_graph, strict, vectorize, outer_jacobian_strategy)
 
     def first(*xs: Tensor) -> Tensors:
         out = func(*xs)
@@ -278,11 +306,12 @@ def _hessian_product(
     name: str, func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool
 ) -> tuple[Any, Any]:
     with enable_grad():
-        is_tuple, xs, outs_tuple, outs = _call(name, func, inputs, create_graph)
+        is_tuple, xs = _inputs(name, inputs, create_graph)
+        vs = _seeds(name, v, xs, True)
+        outs_tuple, outs = _outputs(name, func, xs)
         _scalar(name, outs_tuple, outs)
         if strict:
             _strict_outputs(name, outs)
-        vs = _seeds(name, v, xs, True)
         firsts = _gradients([outs[0].reshape(())], xs, [None], True)
         filled = _filled(name, firsts, xs, strict, False)
         seconds = _gradients(filled, xs, vs, create_graph)

@@ -1,6 +1,18 @@
 """wend.backends: PyTorch's switches of backends that Wend does not have."""
 
-from wend.backends import cpu, cuda, cudnn, mha, mkl, mkldnn, mps, nnpack, openmp, opt_einsum
+from wend.backends import (
+    cpu,
+    cuda,
+    cudnn,
+    mha,
+    mkl,
+    mkldnn,
+    mps,
+    nnpack,
+    openmp,
+    opt_einsum,
+    quantized,
+)
 
 __all__ = [
     "cpu",
@@ -13,4 +25,5 @@ __all__ = [
     "nnpack",
     "openmp",
     "opt_einsum",
+    "quantized",
 ]

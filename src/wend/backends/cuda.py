@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from wend._engine.base.errors import DeviceError
-from wend._frontend.platform import is_available
+from wend._frontend.platform import KERNELS_OF_ATTENTION, is_available
 
 is_built = is_available
 
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 #: The ways to compute attention that a program has allowed: Wend has a way of its own.
-_ways = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True, "reduced": False}
+_ways = KERNELS_OF_ATTENTION
 
 
 class cuBLASModule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend._frontend import platform as _platform
 from wend._frontend.platform import (
@@ -25,6 +25,10 @@ from wend.cuda.streams import (
     stream,
 )
 from wend.cuda.tensors import CLASSES as _CLASSES
+
+if TYPE_CHECKING:  # modules that are names of the package too
+    from wend.cuda import streams as streams
+    from wend.cuda import tensors as tensors
 
 manual_seed = manual_seed_all = seed = seed_all = _platform.nothing
 synchronize = empty_cache = ipc_collect = reset_peak_memory_stats = _platform.nothing

@@ -3,10 +3,10 @@
 from wend._frontend.batching.report import Batches, batches
 from wend._frontend.explanation import Explanation, explain
 from wend._frontend.profiling.memory_report import HeldMemory
+from wend._frontend.profiling.slow_step import WhySlow, why_slow
 from wend._frontend.seeing.graph_diff import GraphDiff, diff
 from wend._frontend.seeing.op_graph import OpGraph, OpNode
 from wend._frontend.seeing.path_map import PathMap, paths
-from wend._frontend.seeing.slow_step import WhySlow, why_slow
 from wend._frontend.variant_table import VariantTable, variants
 from wend.debug._bad_values import BadValue, find_nan, nan_guard
 from wend.debug._breaking import break_when

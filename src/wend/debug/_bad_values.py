@@ -40,7 +40,7 @@ class nan_guard:
     ) -> None:
         if action not in _ACTIONS:
             raise ArgumentError(f"nan_guard: action={action!r} is none of {', '.join(_ACTIONS)}")
-        self.names = Names(model)
+        self.names: Names = Names(model)
         self.action = action
         self.infinities = infinities
         self.found: list[BadValue] = []

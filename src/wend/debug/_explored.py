@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Iterable
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from wend._engine.base import tree
@@ -26,7 +28,6 @@ from wend._engine.transforms.exploring.program import (
     Point,
     ReadNumber,
     StaticGraph,
-    Stretch,
 )
 from wend._engine.transforms.exploring.running import apply, number_of, run
 from wend._frontend.seeing.op_graph import Call, OpGraph, OpNode, dtype_name
@@ -119,35 +120,92 @@ class _Reader:
         for node, point, k in self.merged:
             operands = [self.of(way.args[k])[0] for way in self.ways.get(self.number(point), ())]
             node.inputs = tuple(dict.fromkeys(operands))
+        self.name_merged()
         graph.runner = partial(_run, program, self.at, self.node_of)
         return graph
+
+    def name_merged(self) -> None:
+        """Give merged values the names of the user's variables, where all ways assign the same."""
+        nodes = self.graph.nodes
+        read = {i for node in nodes if node.op not in ("if", "while", "merge") for i in node.inputs}
+        for node, _, k in self.merged:
+            operands = [nodes[i] for i in node.inputs]
+            names = {assigned(x.source) for x in operands if not x.is_leaf and x.op != "merge"}
+            name = names.pop() if len(names) == 1 else ""
+            if not name and node.id not in read and node.dtype == "bool":
+                name = "condition"
+            node.name = name or f"value {k}"
 
     def number(self, point: Point) -> int:
         return next(k for k, other in enumerate(self.program.points) if other is point)
 
     def follow(self) -> None:
-        """Make the nodes of all stretches, those after "true" first."""
+        """Make the nodes of all stretches, each behind all that leads there but by a loop."""
         points = self.program.points
-        left: list[tuple[Stretch, str]] = [(points[0].answers[0], "")]
-        seen = {0}
-        while left:
-            stretch, branch = left.pop()
+        order = self.order()
+        place = {key: k for k, key in enumerate(order)}
+        asked: dict[int, int] = {}  # number of a point -> node
+        ways: dict[
+            int, list[tuple[int, int]]
+        ] = {}  # number of a point -> stretches that lead there
+        around: dict[int, tuple[tuple[int, int], ...]] = {0: ()}  # stretches around each point
+        for key in order:
+            if isinstance(key, tuple):
+                end = points[key[0]].answers[key[1]].end
+                if isinstance(end, Go):
+                    ways.setdefault(end.point, []).append(key)
+        for key in order:
+            if isinstance(key, int):
+                if key:
+                    before = [way for way in ways[key] if place[way] < place[key]]
+                    chains = [(*around[way[0]], way) if way[0] else () for way in before]
+                    shared = takewhile(lambda same: len(set(same)) == 1, zip(*chains))
+                    around[key] = tuple(same[0] for same in shared)
+                    branch = self.branch(around[key], asked)
+                    heads = any(place[way] > place[key] for way in ways[key])
+                    asked[key] = self.ask(key, points[key], branch, heads)
+                continue
+            number, answer = key
+            stretch = points[number].answers[answer]
+            branch = self.branch((key,) if number else (), asked)
             for item in stretch.items:
                 self.add(item, branch)
-            end = stretch.end
-            if isinstance(end, Go):
-                if end.point in seen:
-                    continue
-                seen.add(end.point)
-                point = points[end.point]
-                asked = self.ask(end.point, point, branch)
-                left.append((point.answers[0], f"%{asked} false"))
-                left.append((point.answers[1], f"%{asked} true"))
-            else:
-                self.end(end, branch)
+            if not isinstance(stretch.end, Go):
+                self.end(stretch.end, branch)
 
-    def ask(self, number: int, point: Point, branch: str) -> int:
-        """Make the nodes of a point: merged values, and the question."""
+    def order(self) -> list[int | tuple[int, int]]:
+        """Points, by number, and stretches, as (point, answer), each after all that lead there.
+
+        Turns of loops do not count. Those after "true" come first.
+        """
+        points = self.program.points
+        order: list[int | tuple[int, int]] = []
+        seen: set[int] = set()
+        stack: list[tuple[int | tuple[int, int], bool]] = [((0, 0), False)]
+        while stack:
+            key, is_done = stack.pop()
+            if is_done:
+                order.append(key)
+            elif isinstance(key, int):
+                if key not in seen:
+                    seen.add(key)
+                    stack += [(key, True), ((key, 1), False), ((key, 0), False)]
+            else:
+                end = points[key[0]].answers[key[1]].end
+                stack.append((key, True))
+                if isinstance(end, Go) and end.point not in seen:
+                    stack.append((end.point, False))
+        return order[::-1]
+
+    def branch(self, chain: tuple[tuple[int, int], ...], asked: dict[int, int]) -> str:
+        """The innermost answer of a chain, as nodes have it."""
+        if not chain:
+            return ""
+        number, answer = chain[-1]
+        return f"%{asked[number]} {'true' if answer else 'false'}"
+
+    def ask(self, number: int, point: Point, branch: str, heads: bool) -> int:
+        """Make the nodes of a point: merged values, and the question.  heads: a loop"""
         for k, i in enumerate(point.params):
             if i in self.same:
                 continue
@@ -155,25 +213,12 @@ class _Reader:
         question = point.question
         assert question is not None
         ids = [question[1]] if question[0] == "value" else self.read(question[2:])
-        node = self.new("while" if self.comes_back(number) else "if", ids, (), point.site, branch)
+        node = self.new("while" if heads else "if", ids, (), point.site, branch)
         node.dtype, node.results = "bool", 0
         if question[0] != "value":
             left, right = map(self.expression, question[2:])
             node.numbers = text.comparison(question[1], left, right)
         return node.id
-
-    def comes_back(self, number: int) -> bool:
-        """Whether a way leads from a point to the same point."""
-        stack, seen = [number], set()
-        while stack:
-            for stretch in self.program.points[stack.pop()].answers:
-                if isinstance(stretch.end, Go):
-                    if stretch.end.point == number:
-                        return True
-                    if stretch.end.point not in seen:
-                        seen.add(stretch.end.point)
-                        stack.append(stretch.end.point)
-        return False
 
     def add(self, item: Any, branch: str) -> None:
         if isinstance(item, Apply):
@@ -283,6 +328,19 @@ class _Reader:
         """Ids of the values that expressions read.  dims: those of which only sizes are read too"""
         ids = [i for e in exprs for i in ids_of(e)]
         return [i for i in ids if dims or self.program.info[i].extents is None]
+
+
+def assigned(source: str) -> str:
+    """The variable that a line of the user's assigns, or ""."""
+    try:
+        (statement,) = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        # The line is a part of a statement, or the head of a block, and assigns no variable.
+        return ""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AugAssign | ast.AnnAssign):
+        targets = [statement.target]
+    return ast.unparse(targets[0]) if len(targets) == 1 else ""
 
 
 def _run(

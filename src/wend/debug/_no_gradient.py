@@ -10,6 +10,7 @@ from wend._engine.base import tree
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core._hot import Tensor
 from wend._frontend.seeing.op_graph import OpGraph, OpNode
+from wend._frontend.seeing.tables import html_report, html_table
 from wend.debug._graph_of import watch
 from wend.nn.modules.module import Module
 
@@ -70,6 +71,12 @@ class WhyNoGradient:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        rows = [(x.name, x.kind, x.text, x.place) for x in self.reasons]
+        table = html_table(("parameter", "kind", "reason", "line"), rows, right=())
+        head = str(self).partition("\n")[0].rstrip(":")
+        return html_report(head, table if rows else "")
+
 
 def why_no_gradient(
     model: Module, step: Callable[..., Any], /, *args: Any, **kwargs: Any
@@ -121,6 +128,9 @@ def why_no_gradient(
         gradients = seen.get(name, [])
         if name in frozen:
             told.reasons.append(NoGradient(name, "frozen", "requires_grad is False"))
+        elif not gradients and not parameters[name].requires_grad:
+            text = "requires_grad is False since the step"
+            told.reasons.append(NoGradient(name, "frozen", text))
         elif not gradients:
             told.reasons.append(ways.reason(name))
         elif not any(bool(g.count_nonzero()) for g in gradients):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -76,15 +77,15 @@ class ModelSummary:
     def __init__(self, model: Module, root: SummaryRow, depth: int, columns: Sequence[str]) -> None:
         self.root = root
         self.depth = depth
-        self.columns = tuple(columns)
+        self.columns: tuple[str, ...] = tuple(columns)
         parameters = list(model.parameters())
-        self.total_params = sum([p.numel() for p in parameters])
-        self.trainable_params = sum([p.numel() for p in parameters if p.requires_grad])
-        self.param_bytes = sum([p.numel() * p.element_size() for p in parameters])
-        self.buffer_bytes = sum([b.numel() * b.element_size() for b in model.buffers()])
+        self.total_params: int = sum([p.numel() for p in parameters])
+        self.trainable_params: int = sum([p.numel() for p in parameters if p.requires_grad])
+        self.param_bytes: int = sum([p.numel() * p.element_size() for p in parameters])
+        self.buffer_bytes: int = sum([b.numel() * b.element_size() for b in model.buffers()])
         self.flops, self.mult_adds = root.flops, root.mult_adds
         self.input_bytes = 0
-        self.output_bytes = _leaf_bytes(root)
+        self.output_bytes: int = _leaf_bytes(root)
         self.computed = False
 
     def __iter__(self) -> Iterator[SummaryRow]:
@@ -147,7 +148,7 @@ def summary(
     columns: Sequence[str] = ("output_size", "num_params", "mult_adds"),
     dtypes: Any = None,
     mode: str = "eval",
-    verbose: int = 1,
+    verbose: int | None = None,
     **kwargs: Any,
 ) -> ModelSummary:
     """The modules of a model as a tree: shapes, parameters, operations, bytes.
@@ -160,7 +161,8 @@ def summary(
     columns: of "input_size", "output_size", "num_params", "trainable", "mult_adds", "flops",
         "bytes"
     mode: "eval", "train" or "same", for the time of the call
-    verbose: 0 prints nothing
+    verbose: 1 prints, 0 does not; None prints where the outcome of a line is not shown anyway, as
+        notebooks and the interactive prompt do
 
     Raises ArgumentTypeError for a model that is no module, ArgumentError for unknown columns or
     modes, and for both inputs and input_size, or neither.
@@ -191,7 +193,7 @@ def summary(
     table.computed = recorded.computed
     tensors = [x for x in (*arguments, *kwargs.values()) if isinstance(x, Tensor)]
     table.input_bytes = sum([x.numel() * x.element_size() for x in tensors])
-    if verbose:
+    if not hasattr(sys, "ps1") if verbose is None else verbose:
         print(table)
     return table
 

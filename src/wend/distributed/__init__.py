@@ -1,5 +1,7 @@
 """torch.distributed: processes that communicate, by MPI or by sockets."""
 
+from typing import TYPE_CHECKING
+
 from wend._engine.base.lazy_modules import load_when_named
 from wend.distributed import _setup
 from wend.distributed._collectives import (
@@ -72,6 +74,14 @@ from wend.distributed.constants import (
 )
 from wend.distributed.device_mesh import DeviceMesh, init_device_mesh
 from wend.distributed.rendezvous import register_rendezvous_handler, rendezvous
+
+if TYPE_CHECKING:  # modules that are names of the package too
+    from wend.distributed import algorithms as algorithms
+    from wend.distributed import constants as constants
+    from wend.distributed import device_mesh as device_mesh
+    from wend.distributed import distributed_c10d as distributed_c10d
+    from wend.distributed import launcher as launcher
+    from wend.distributed import rpc as rpc
 
 
 def supports_complex(reduceOp: object) -> bool:

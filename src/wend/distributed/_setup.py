@@ -23,6 +23,7 @@ from wend.distributed._group import (
     state,
 )
 from wend.distributed._rendezvous import Place, asked_for, local_rank
+from wend.distributed._replicas.shared_line import shared
 from wend.distributed._stores.tables import Store
 from wend.distributed._wire._faults import NoProcessGroup
 from wend.distributed.launcher import _watchdog
@@ -135,15 +136,15 @@ def _backend_of(backend: str | None) -> Backend:
 
 def _notice(backend: Backend, rank: int) -> None:
     """Say once, in the first rank, that the data has a carrier of another name."""
-    if backend in ("mpi", "undefined") or rank != 0 or _noticed:
-        return
     by_sockets = state.root is not None and not hasattr(state.root, "comm")
-    if by_sockets and backend == "gloo":  # as gloo itself
+    if rank != 0 or _noticed or backend in ("undefined", "gloo" if by_sockets else "mpi"):
         return
     _noticed.append(backend)
-    carrier = "sockets carry" if by_sockets else "MPI carries"
+    carrier = "sockets carry the data" if by_sockets else "MPI carries the data"
+    if by_sockets and backend == "mpi":
+        carrier += "; `wend launch --backend mpi` starts ranks that MPI connects"
     warnings.warn(
-        f"init_process_group: backend {backend!r} is accepted; {carrier} the data",
+        f"init_process_group: backend {backend!r} is accepted; {carrier}",
         stacklevel=user_level(),
     )
 
@@ -267,13 +268,15 @@ def init_process_group(
         name = _backend_of(backend)
         place = asked_for(init_method, rank, world_size)
         own, size = _connect(place, init_method, store, timeout or DEFAULT_TIMEOUT)
-        if size > 1:
+        if size > 1 and backend is not None:
             _notice(name, own)
         channel = None
         if size > 1:
             _watchdog.begin()
         if state.root is not None:
-            channel = Channel(state.root.part(range(size), 0), "default")
+            line = state.root.part(range(size), 0)
+            by_mpi = hasattr(line, "comm")  # which shares memory by itself
+            channel = Channel(line if by_mpi else shared(line), "default")
         group = ProcessGroup(
             range(size), own, channel, "default", name, timeout or DEFAULT_TIMEOUT, "default_pg"
         )

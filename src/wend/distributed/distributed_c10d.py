@@ -6,6 +6,7 @@ from wend.distributed import _coalescing_manager as _coalescing_manager
 from wend.distributed import _get_process_group_name as _get_process_group_name
 from wend.distributed import _rank_not_in_group as _rank_not_in_group
 from wend.distributed._group import resolve
+from wend.distributed._setup import *  # noqa: F403
 
 
 def _get_default_group() -> object:

@@ -229,7 +229,7 @@ class _Cat(_OfSlices):
         self, cseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None
     ) -> None:
         self.cseq = list(cseq)
-        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        self.lengths: list[int] = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
             raise ArgumentError(
                 f"cat: {len(self.lengths)} lengths do not fit {len(self.cseq)} constraints"
@@ -418,13 +418,13 @@ class _PositiveDefinite(_Symmetric):
         return super()._fits(value) & (linalg.cholesky_ex(value)[1] == 0)
 
 
-dependent = _Dependent()
+dependent: _Dependent = _Dependent()
 dependent_property = _DependentProperty
 independent = _IndependentConstraint
 cat = _Cat
 stack = _Stack
-boolean = _Boolean()
-one_hot = _OneHot()
+boolean: _Boolean = _Boolean()
+one_hot: _OneHot = _OneHot()
 multinomial = _Multinomial
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
@@ -432,18 +432,18 @@ less_than = _LessThan
 interval = _Interval
 half_open_interval = _HalfOpenInterval
 integer_interval = _IntegerInterval
-nonnegative = _GreaterThanEq(0.0)
-nonnegative_integer = _IntegerGreaterThan(0)
-positive_integer = _IntegerGreaterThan(1)
-positive = _GreaterThan(0.0)
-unit_interval = _Interval(0.0, 1.0)
-real = _Real()
-real_vector = independent(real, 1)
-simplex = _Simplex()
-square = _Square()
-symmetric = _Symmetric()
-lower_triangular = _LowerTriangular()
-lower_cholesky = _LowerCholesky()
-corr_cholesky = _CorrCholesky()
-positive_definite = _PositiveDefinite()
-positive_semidefinite = _PositiveSemidefinite()
+nonnegative: _GreaterThanEq = _GreaterThanEq(0.0)
+nonnegative_integer: _IntegerGreaterThan = _IntegerGreaterThan(0)
+positive_integer: _IntegerGreaterThan = _IntegerGreaterThan(1)
+positive: _GreaterThan = _GreaterThan(0.0)
+unit_interval: _Interval = _Interval(0.0, 1.0)
+real: _Real = _Real()
+real_vector: independent = independent(real, 1)
+simplex: _Simplex = _Simplex()
+square: _Square = _Square()
+symmetric: _Symmetric = _Symmetric()
+lower_triangular: _LowerTriangular = _LowerTriangular()
+lower_cholesky: _LowerCholesky = _LowerCholesky()
+corr_cholesky: _CorrCholesky = _CorrCholesky()
+positive_definite: _PositiveDefinite = _PositiveDefinite()
+positive_semidefinite: _PositiveSemidefinite = _PositiveSemidefinite()

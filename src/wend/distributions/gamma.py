@@ -306,7 +306,7 @@ class Weibull(TransformedDistribution):
         self, scale: Operand, concentration: Operand, validate_args: bool | None = None
     ) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
-        self.concentration_reciprocal = 1 / self.concentration
+        self.concentration_reciprocal: Tensor = 1 / self.concentration
         base = Exponential(ops.fill_like(self.scale, 1), validate_args=validate_args)
         super().__init__(base, self._steps(), validate_args=validate_args)
 

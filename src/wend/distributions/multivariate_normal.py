@@ -161,7 +161,7 @@ class MultivariateNormal(OfShape):
                 f"shape {tuple(loc.shape)}"
             )
         batch = broadcast_shapes("MultivariateNormal", tuple(matrix.shape[:-2]), loc.shape[:-1])
-        self.loc = ops.expand(loc, (*batch, n))
+        self.loc: Tensor = ops.expand(loc, (*batch, n))
         self.__dict__[name] = ops.expand(matrix, (*batch, n, n))
         super().__init__(batch, (n,), validate_args)
         self._keep_factor(name, matrix)
@@ -234,9 +234,9 @@ class LowRankMultivariateNormal(Distribution):
             tuple(cov_factor.shape[:-2]),
             tuple(cov_diag.shape[:-1]),
         )
-        self.loc = ops.expand(loc, (*batch, n))
-        self.cov_diag = ops.expand(cov_diag, (*batch, n))
-        self.cov_factor = ops.expand(cov_factor, (*batch, *cov_factor.shape[-2:]))
+        self.loc: Tensor = ops.expand(loc, (*batch, n))
+        self.cov_diag: Tensor = ops.expand(cov_diag, (*batch, n))
+        self.cov_factor: Tensor = ops.expand(cov_factor, (*batch, *cov_factor.shape[-2:]))
         super().__init__(batch, (n,), validate_args=validate_args)
         self._unbroadcasted_cov_factor = cov_factor
         self._unbroadcasted_cov_diag = cov_diag

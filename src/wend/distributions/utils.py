@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any
 
+from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType, finfo, int64
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor, has_override
@@ -25,7 +26,7 @@ __all__ = [
     "vec_to_tril_matrix",
 ]
 
-euler_constant = 0.57721566490153286060
+euler_constant: float = 0.57721566490153286060
 
 
 def broadcast_all(*values: Operand) -> tuple[Tensor, ...]:
@@ -146,7 +147,7 @@ def standard_normal(shape: Sequence[int], like: Tensor) -> Tensor:
     return randn(tuple(shape), dtype=like.dtype)
 
 
-def _standard_normal(shape: Sequence[int], dtype: DType | None, device: object) -> Tensor:
+def _standard_normal(shape: Sequence[int], dtype: DType | None, device: DeviceLike) -> Tensor:
     return randn(tuple(shape), dtype=dtype, device=device)
 
 

@@ -71,7 +71,7 @@ class Wishart(OfShape, ExponentialFamily):
             df = tensor(float(df), dtype=matrix.dtype)
         event = tuple(matrix.shape[-2:])
         batch = broadcast_shapes("Wishart", tuple(df.shape), tuple(matrix.shape[:-2]))
-        self.df = ops.expand(df, batch)
+        self.df: Tensor = ops.expand(df, batch)
         # Asked before the parameters are checked; the base class sets it again.
         self._event_shape = event  # type: ignore[assignment]
         if bool(ops.any(self.df <= event[-1] - 1)):

@@ -1,6 +1,6 @@
 """torch.export: functions and modules as static graphs, with control flow; sessions of these."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend._engine.base.lazy_modules import load_when_named
 from wend.export._dims import Dim, dims
@@ -14,6 +14,11 @@ from wend.export._program import (
 from wend.export._saving import load, save
 from wend.export._session import Session, load_session, session
 from wend.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
+
+if TYPE_CHECKING:  # modules that are names of the package too
+    from wend.export import dynamic_shapes as dynamic_shapes
+    from wend.export import exported_program as exported_program
+    from wend.export import graph_signature as graph_signature
 
 __all__ = [
     "AdditionalInputs",

@@ -39,7 +39,7 @@ class Dim:
         if min is not None and max is not None and min > max:
             raise ArgumentError(f"Dim: max {max} is below min {min}")
         self.__name__ = name
-        self.min = 0 if min is None else min
+        self.min: int = 0 if min is None else min
         self.max = max
 
     def __repr__(self) -> str:

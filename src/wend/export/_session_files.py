@@ -20,6 +20,7 @@ from wend._engine.compiler.llvm_ir.user_key import user_key
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._frontend.creation import frombuffer
+from wend._frontend.progress import ProgressLine
 from wend._frontend.static.graph_runner import GraphRunner
 from wend.export import _saving
 from wend.export import _strict as strict
@@ -69,10 +70,12 @@ def compiled_parts(runner: GraphRunner) -> list[Any]:
 
     plans = [function.plan for function in runner.functions()]
     plans = [plan for plan in plans if hasattr(plan, "advance")]
-    for plan in plans:
-        while plan.compiled is None and not plan.hopeless:
-            plan.advance()
-            jit.drain()
+    with ProgressLine("session", "parts compiled", len(plans)) as line:
+        for done, plan in enumerate(plans):
+            while plan.compiled is None and not plan.hopeless:
+                plan.advance()
+                jit.drain()
+                line.tell(done)
     return [plan.compiled for plan in plans if plan.compiled is not None]
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 from wend._engine.base import tree
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
@@ -24,6 +25,7 @@ from wend._engine.transforms.pullback import gradients, many_gradients
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
 Function = Callable[..., Any]
+P = ParamSpec("P")
 
 
 class Variables:
@@ -32,7 +34,7 @@ class Variables:
 
     def __init__(self, name: str, arguments: Sequence[Any]) -> None:
         self.name = name
-        self.outer_grad = bool(_hot.current_trace().mode.key[0])
+        self.outer_grad: bool = bool(_hot.current_trace().mode.key[0])
         leaves, self.structure = tree.flatten(tuple(arguments))
         self.own: list[Tensor] = []  # the leaves made here; kept alive here
         self.targets: list[Tensor] = []  # tensors to take gradients of
@@ -181,8 +183,8 @@ def _bind(
 
 
 def grad_and_value(
-    func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False
-) -> Function:
+    func: Callable[P, Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """A function that returns (gradient, value) of `func`, which returns a 0-d tensor.
 
     argnums: position, or tuple of positions, of the arguments to differentiate
@@ -190,6 +192,7 @@ def grad_and_value(
     """
 
     @functools.wraps(func, updated=())
+    @short_errors
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         variables, result = _bind("grad", func, args, kwargs, argnums)
         out, aux = _split_aux("grad", result, has_aux)
@@ -215,7 +218,9 @@ def grad_and_value(
     return wrapper
 
 
-def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+def grad(
+    func: Callable[P, Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """A function that returns the gradient of `func`; see grad_and_value.
 
     With has_aux the function returns (gradient, aux).
@@ -223,6 +228,7 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func, updated=())
+    @short_errors
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         grads, value = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
@@ -234,6 +240,7 @@ def _ones(x: Tensor) -> Tensor:
     return ops.full(tuple(x.shape), 1, dtype=x.dtype)  # type: ignore[no-any-return]
 
 
+@short_errors
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """(func(*primals), pull): pull(seeds) is a tuple of the gradients of sum(seed * output).
 
@@ -245,6 +252,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     out, aux = _split_aux("vjp", result, has_aux)
     outs, structure = _tensors("vjp", out)
 
+    @short_errors
     def pull(seeds: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         tensors, seed_structure = _tensors("vjp", seeds)
         if seed_structure != structure:
@@ -269,19 +277,20 @@ def _checked_seeds(outs: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Tens
 
 
 def jacrev(
-    func: Function,
+    func: Callable[P, Any],
     argnums: int | tuple[int, ...] = 0,
     *,
     has_aux: bool = False,
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
-) -> Function:
+) -> Callable[P, Any]:
     """A function that returns the Jacobian of `func`, row by row: y.shape + x.shape.
 
     Per output of func, per chosen argument.  With has_aux the function returns (Jacobian, aux).
     """
 
     @functools.wraps(func, updated=())
+    @short_errors
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         _check_real("jacrev", "inputs", [args[k] for k in _chosen("jacrev", args, argnums)])
         variables, result = _bind("jacrev", func, args, kwargs, argnums)
@@ -355,6 +364,7 @@ class _Tangents:
             ]
 
 
+@short_errors
 def jvp(
     func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> Any:
@@ -383,12 +393,14 @@ def jvp(
     return (released, derivative, variables.released(aux)) if has_aux else (released, derivative)
 
 
+@short_errors
 def linearize(func: Function, *primals: Any) -> Any:
     """(func(*primals), push): push(*tangents) is the derivative along tangents, func run once."""
     variables = Variables("linearize", primals)
     outs, structure = _tensors("linearize", variables.call(func, *variables.arguments()))
     lines = _Tangents("linearize", variables, outs)
 
+    @short_errors
     def push(*tangents: Any) -> Any:
         directions, tangent_structure = _tensors("linearize", tangents)
         if tangent_structure != variables.structure:
@@ -400,18 +412,19 @@ def linearize(func: Function, *primals: Any) -> Any:
 
 
 def jacfwd(
-    func: Function,
+    func: Callable[P, Any],
     argnums: int | tuple[int, ...] = 0,
     has_aux: bool = False,
     *,
     randomness: str = "error",
-) -> Function:
+) -> Callable[P, Any]:
     """A function that returns the Jacobian of `func`, column by column: y.shape + x.shape.
 
     As jacrev; cheaper where the arguments have fewer elements than the results.
     """
 
     @functools.wraps(func, updated=())
+    @short_errors
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         _check_real("jacfwd", "inputs", [args[k] for k in _chosen("jacfwd", args, argnums)])
         variables, result = _bind("jacfwd", func, args, kwargs, argnums)
@@ -445,6 +458,6 @@ def _columns(lines: _Tangents, k: int) -> list[Tensor]:
     ]
 
 
-def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
+def hessian(func: Callable[P, Any], argnums: int | tuple[int, ...] = 0) -> Callable[P, Any]:
     """A function that returns the matrix of second derivatives of `func`."""
     return jacfwd(jacrev(func, argnums), argnums)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from wend._engine.base import random_state, tree
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend._engine.base.random_state import RandomState
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.transforms.batch import with_batch_axis
@@ -18,6 +19,9 @@ from wend._frontend.batching.batched import run_calls, streams
 from wend.nested.tensor import nest
 
 __all__ = ["vmap"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 DIFFERS = "vmap({name}): out_dims has None for a result that differs from example to example"
 
@@ -31,13 +35,13 @@ class _NoNumbers(RandomState):
 
 
 def vmap(
-    func: Callable[..., Any],
+    func: Callable[P, R],
     in_dims: Any = 0,
     out_dims: Any = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """func over a dim of its tensor arguments: y[i] = func(x[i]) for all i, in one pass.
 
     in_dims: per argument (or per leaf of nested arguments) the dim to map over, or None
@@ -66,6 +70,7 @@ def vmap(
     reads = False  # whether func is known to ask for values
 
     @functools.wraps(func, updated=())
+    @short_errors
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if not args:
             raise ArgumentError(f"vmap: {name} got no arguments to map over")

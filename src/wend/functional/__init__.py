@@ -10,6 +10,8 @@ _NAMES = (
     "stft svd_lowrank tensordot unique unique_consecutive unravel_index"
 ).split()
 __all__ = [name for name in _NAMES if hasattr(wend, name)]
+#: Names that are found there when they are first used.
+_ELSEWHERE = dict.fromkeys(__all__, "wend")
 
 
 def __getattr__(name: str) -> Any:

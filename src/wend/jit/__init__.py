@@ -64,8 +64,14 @@ __all__ = [
 
 RecursiveScriptModule = ScriptModule
 Error = RuntimeError
-script_method = export = interface = _itself
+script_method = interface = _itself
 ignore = unused = _marker
+
+
+def export(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, marked: a saved module has it beside `forward`."""
+    fn._jit_export = True  # type: ignore[attr-defined]
+    return fn
 
 
 def is_scripting() -> bool:

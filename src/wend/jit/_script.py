@@ -33,7 +33,18 @@ from wend.export import export as explore
 from wend.export import load as load_program
 from wend.export import save as save_program
 from wend.export._program import ProgramModule
+from wend.jit._torchscript._module import ArchiveModule, run
+from wend.jit._torchscript._programs import (
+    MARK,
+    archive_content,
+    function_content,
+    module_content,
+    rebuilt,
+)
+from wend.jit._torchscript._reading import is_program, read_archive
 from wend.nn.modules.module import Module
+from wend.serialization import load as load_checkpoint
+from wend.serialization import save as save_checkpoint
 
 __all__ = [
     "Attribute",
@@ -77,6 +88,11 @@ class _Scripted:
         args, kwargs = self._example
         return explore(self._target(), args, kwargs)
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether the types of arguments are known, so that `save` writes the graph."""
+        return self._example is not None
+
     def _static_graph(self) -> Any:
         return self.exported().program
 
@@ -93,8 +109,14 @@ class _Scripted:
 
     @property
     def code(self) -> str:
-        """The graph as text."""
+        """The graph as text; before the types are known, the program."""
+        if not self.has_graph:
+            return "\n".join(self.program_content()["code"].values())
         return str(self.graph)
+
+    def program_content(self) -> dict[str, Any]:
+        """The source and the state, as `save` writes these.  Raises GraphError with the line."""
+        raise NotImplementedError
 
     def save(
         self, f: str | os.PathLike[str] | IO[bytes], _extra_files: Mapping[str, Any] | None = None
@@ -120,6 +142,10 @@ class ScriptFunction(_Scripted):
     def _target(self) -> Callable[..., Any]:
         return self._function
 
+    def program_content(self) -> dict[str, Any]:
+        """The source, as `save` writes the source."""
+        return function_content(self._function)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._example is None and _hot.current_trace().symbolic is None:
             self._example = _types_alone(args, kwargs)
@@ -137,6 +163,10 @@ class ScriptModule(_Scripted, Module):
 
     def _target(self) -> Callable[..., Any]:
         return self
+
+    def program_content(self) -> dict[str, Any]:
+        """The source and the state, as `save` writes these."""
+        return module_content(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value.value if isinstance(value, Attribute) else value)
@@ -351,26 +381,37 @@ class CompilationUnit:
 def save(
     m: Any, f: str | os.PathLike[str] | IO[bytes], _extra_files: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a scripted function or module to a file: the graph, with its tensors, as
-    `torch.export.save` does.
+    """Write a scripted function or module to a file, with its tensors.
 
-    _extra_files: names and texts that are kept beside the graph
-    Raises ArgumentError for what is not scripted, GraphError before types are known.
+    After a first call, or from example inputs, the file has the graph, as `torch.export.save` does.
+    Before, the file has the program: the source of the methods, with the types that annotations
+    say; arguments without an annotation are tensors. All sizes are then free.
+
+    _extra_files: names and texts that are kept beside
+    Raises ArgumentError for something that is not scripted, GraphError with the line for a program
+    that has no place in a file.
     """
     if not isinstance(m, _Scripted):
         raise ArgumentError(
             f"torch.jit.save: takes what torch.jit.script or trace returned, not a "
             f"{type(m).__name__}"
         )
-    program = m.exported()
     extra = {}
     for name, content in (_extra_files or {}).items():
         extra[name] = content.decode("latin-1") if isinstance(content, bytes) else str(content)
-    save_program(program, f, extra_files=extra)
+    if not m.has_graph:
+        save_checkpoint(m.program_content() | {"extra": extra}, f)
+    else:
+        save_program(m.exported(), f, extra_files=extra)
 
 
 class Loaded(ProgramModule, ScriptModule):
-    """A program from a file, as a module."""
+    """A graph from a file, as a module."""
+
+    @property
+    def has_graph(self) -> bool:
+        """True."""
+        return True
 
     def exported(self) -> ExportedProgram:
         """The program."""
@@ -382,17 +423,16 @@ def load(
     map_location: Any = None,
     _extra_files: dict[str, Any] | None = None,
     **options: Any,
-) -> Loaded:
-    """The program in a file of `torch.jit.save`, as a module that runs and trains.
+) -> Any:
+    """The program in a file of `torch.jit.save`, Wend's or PyTorch's, as a module.
 
+    The module runs, and trains. The code of PyTorch's archive is read as data, and interpreted.
+    map_location: where tensors of PyTorch's archive go, as in `torch.load`
     _extra_files: the texts of the file are put in for the names that it has
-    Raises FormatError for other files: TorchScript archives of PyTorch's are not read.
+    Raises FormatError for other files, and for archives that PyTorch cannot have written.
     """
     if zipfile.is_zipfile(f):
-        raise FormatError(
-            "torch.jit.load: this is an archive that PyTorch has written; TorchScript is not read. "
-            "Save a state_dict with torch.save, or export the model from PyTorch as ONNX"
-        )
+        return _from_archive(f, map_location, _extra_files)
     if not isinstance(f, (str, os.PathLike)):
         f.seek(0)
     extra: dict[str, str] = {}
@@ -401,6 +441,82 @@ def load(
         if name in extra:
             _extra_files[name] = extra[name].encode("latin-1")  # type: ignore[index]
     return program
+
+
+class LoadedArchive(ArchiveModule, ScriptModule):
+    """The module of an archive that PyTorch has written, or of a program."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the archive's `forward`."""
+        if self._example is None and _hot.current_trace().symbolic is None:
+            self.__dict__["_example"] = _types_alone(args, kwargs)
+        return super().forward(*args, **kwargs)
+
+    def program_content(self) -> dict[str, Any]:
+        """The code of the archive, with the present state."""
+        return archive_content(self)
+
+    @property
+    def code(self) -> str:
+        """The code of the archive."""
+        texts: dict[str, str] = self._kind.unit.texts
+        return "\n".join(texts.values())
+
+    @property
+    def has_graph(self) -> bool:
+        """False: a file keeps the code, with all methods."""
+        return False
+
+
+class LoadedFunction(ScriptModule):
+    """A function of a file, as a module."""
+
+    def __init__(self, code: Any, content: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__["_code"], self.__dict__["_content"] = code, content
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the function."""
+        if self._example is None and _hot.current_trace().symbolic is None:
+            self.__dict__["_example"] = _types_alone(args, kwargs)
+        return run(self.__dict__["_code"], [], args, kwargs)
+
+    def program_content(self) -> dict[str, Any]:
+        """The source, as it was read."""
+        return self.__dict__["_content"]  # type: ignore[no-any-return]
+
+
+def _from_archive(f: Any, map_location: Any, extra: dict[str, Any] | None) -> Any:
+    """The module in an archive of PyTorch's TorchScript."""
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            return _from_archive(file, map_location, extra)
+    f.seek(0)
+    if is_program(f):
+        return _from_program(f, map_location, extra)
+    root = read_archive(f, map_location, extra)
+    root.__class__ = LoadedArchive
+    return root
+
+
+def _from_program(f: Any, map_location: Any, extra: dict[str, Any] | None) -> Any:
+    """The module or function of a file with the source."""
+    try:
+        content = load_checkpoint(f, map_location=map_location, weights_only=True)
+    except FormatError as error:
+        raise FormatError(
+            f"torch.jit.load: the file is no program, but a checkpoint: use torch.load ({error})"
+        ) from error
+    if type(content) is not dict or content.get(MARK) != 1:
+        raise FormatError("torch.jit.load: the file is a checkpoint: use torch.load")
+    texts = content.get("extra")
+    for name in extra or {}:
+        if type(texts) is dict and type(texts.get(name)) is str:
+            extra[name] = texts[name].encode("latin-1")  # type: ignore[index]
+    program = rebuilt(content, LoadedArchive)
+    if not isinstance(program, Module):
+        return LoadedFunction(program, content)
+    return program if isinstance(program, LoadedArchive) else _scripted(program, None)
 
 
 # -- frozen modules -------------------------------------------------------------------------

@@ -30,6 +30,6 @@ class BroadcastingList:
         return list[kind] | kind  # type: ignore[valid-type]
 
 
-BroadcastingList1 = BroadcastingList(1)
-BroadcastingList2 = BroadcastingList(2)
-BroadcastingList3 = BroadcastingList(3)
+BroadcastingList1: BroadcastingList = BroadcastingList(1)
+BroadcastingList2: BroadcastingList = BroadcastingList(2)
+BroadcastingList3: BroadcastingList = BroadcastingList(3)

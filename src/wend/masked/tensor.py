@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from wend._engine.base.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotImplementedInWend
@@ -60,7 +60,7 @@ class MaskedTensor(Tensor):
     def __init__(self, data: Any, mask: Any, requires_grad: bool = False) -> None:
         """The attributes are set by `__new__`."""
 
-    __torch_function__ = TABLE.torch_function
+    __torch_function__: ClassVar[Any] = TABLE.torch_function
 
     @staticmethod
     def _from_values(data: Any, mask: Any) -> MaskedTensor:

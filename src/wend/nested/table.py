@@ -17,6 +17,7 @@ from wend._engine.core._hot import OpFunction, Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.core.signature import Binder, Param
 from wend._frontend.components import BoundCall, Call, OpTable, forms_of, is_dim, tensors_in
+from wend._frontend.memory_order import pointwise
 from wend.nested.tensor import NestedTensor, Packed, nest, nest_packed
 
 __all__ = ["WHOLE_SHAPES"]
@@ -98,8 +99,8 @@ class NestedCall(BoundCall):
     ) -> None:
         super().__init__(func, binder, args, kwargs)
         self.nested = nested
-        self.rank = max(x.dim() for x in nested)
-        self.count = len(nested[0])
+        self.rank: int = max(x.dim() for x in nested)
+        self.count: int = len(nested[0])
 
     def check(self) -> None:
         """Raise an error of the arguments if the arguments do not fit this signature."""
@@ -172,7 +173,7 @@ class NestedCall(BoundCall):
         args, kwargs = self.component(0)
         try:
             prim, tensors, values, _ = self.binder.bind(args, kwargs)
-            return _pointwise(prim, prim.typed(_types_of(tensors), values)[0])
+            return pointwise(prim, prim.typed(_types_of(tensors), values)[0])
         except WendError:  # the question is whether the op takes the components together
             return False
 
@@ -224,7 +225,7 @@ class NestedCall(BoundCall):
                 program, _ = prim.typed(_types_of(tensors), values)
             except WendError:  # the op of a component may not raise this
                 return None
-            if not _pointwise(prim, program):
+            if not pointwise(prim, program):
                 return None
         return nest_packed(first.with_values(self.func(*args, **kwargs)), self.nested[0])
 
@@ -368,15 +369,6 @@ def _types_of(tensors: list[Tensor]) -> list[Any]:
 
 def _is_dense(x: Any) -> bool:
     return isinstance(x, Tensor) and not isinstance(x, NestedTensor)
-
-
-def _pointwise(prim: Any, program: Any) -> bool:
-    """Whether an op computes each element of a result from elements at the same place."""
-    if prim.facts.elementwise:
-        return True
-    if not prim.is_composite or program.graph is None:
-        return False
-    return all(_pointwise(node.prim, node.program) for node in program.graph.nodes)
 
 
 TABLE = OpTable(by_signature)

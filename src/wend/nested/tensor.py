@@ -68,12 +68,12 @@ class Packed:
     __slots__ = ("begins", "compact", "dim", "ends", "values")
 
     def __init__(self, values: Tensor, begins: list[int], ends: list[int], dim: int) -> None:
-        self.values = values
-        self.begins = begins
-        self.ends = ends
-        self.dim = dim
+        self.values: Tensor = values
+        self.begins: list[int] = begins
+        self.ends: list[int] = ends
+        self.dim: int = dim
         total = int(values.shape[dim])
-        self.compact = begins == [0, *ends[:-1]] and (ends[-1] if ends else 0) == total
+        self.compact: bool = begins == [0, *ends[:-1]] and (ends[-1] if ends else 0) == total
 
     def with_values(self, values: Tensor) -> Packed:
         """New values, cut in the same way."""

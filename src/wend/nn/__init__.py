@@ -13,4 +13,4 @@ from wend.nn.parameter import (
     UninitializedParameter,
 )
 
-load_when_named(__name__, "attention common_types grad")
+load_when_named(__name__, "attention common_types grad intrinsic qat quantized")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base.errors import RequirementError
 from wend._frontend.toolkit import Tensor
-from wend.optim._stepping import take, zeros_for
+from wend.optim._stepping import differentiable_op, take, zeros_for
 from wend.optim.optimizer import Optimizer
 
 State = dict[str, Any]
@@ -45,6 +46,14 @@ class OpMethod(Optimizer):
         flags = {"maximize": group["maximize"]}
         if "decoupled_weight_decay" in group:
             flags["decoupled"] = group["decoupled_weight_decay"]
+        op = self._op
+        if self.defaults.get("differentiable"):
+            if group.get("foreach"):
+                raise RequirementError(
+                    f"{type(self).__name__}: foreach=True does not support differentiable=True "
+                    "(_foreach ops don't support autograd): leave `foreach` out"
+                )
+            op = differentiable_op(op)
         for p in parameters:
             state = self.state[p]
             if not state:
@@ -52,5 +61,5 @@ class OpMethod(Optimizer):
             state["step"] += 1.0
             tensors = [None if name is None else state[name] for name in names]
             factors = self._factors(group, state)
-            results = self._op(p, p.grad, *tensors, *factors, *constants, **flags)
+            results = op(p, p.grad, *tensors, *factors, *constants, **flags)
             take([p, *(x for x in tensors if x is not None)], results)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import cache
+from inspect import signature
+from typing import Any, TypeAlias
 
+from wend._engine.base.errors import GraphError
 from wend._frontend.toolkit import (
-    NotImplementedInWend,
     Tensor,
     assign,
     float32,
     float64,
     full_beside,
     get_default_dtype,
+    is_grad_enabled,
 )
 
+#: Parameters to optimize: tensors, groups of tensors with settings, or tensors with names.
+Params: TypeAlias = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
 _SINGLE = struct.Struct("f")
 
 
@@ -54,24 +59,46 @@ def settings_of(scope: dict[str, Any]) -> dict[str, Any]:
 def checked(scope: dict[str, Any], names: str, order: str = "") -> dict[str, Any]:
     """The settings among the `locals()` of a constructor, in that order or as listed in `order`.
 
-    Raises ValueError for the first of the names whose setting is out of range, and for a
-    differentiable step; `foreach`, `fused` and `capturable` change nothing.
+    Raises ValueError for the first of the names whose setting is out of range. Raises GraphError
+    for a fused step that is differentiable, or by `foreach` too. `foreach`, `fused` and
+    `capturable` change nothing else.
     """
     settings = settings_of(scope)
     for name in names.split():
         _check_setting(name, settings[name])
-    if settings.get("differentiable"):
-        raise NotImplementedInWend(
-            f"{type(scope['self']).__name__}: differentiable=True is not available: compute the "
-            "update with ops and keep the new parameters, for instance with "
-            "torch.func.functional_call"
-        )
+    if settings.get("fused"):
+        name = type(scope["self"]).__name__
+        if settings["differentiable"]:
+            raise GraphError(
+                f"{name}: `fused` does not support `differentiable`: leave one of the two out"
+            )
+        if settings["foreach"]:
+            raise GraphError(f"{name}: `fused` and `foreach` cannot be `True` together.")
     return {name: settings[name] for name in order.split()} if order else settings
 
 
 def number(setting: Any) -> float:
     """A setting that may be a one-element tensor, as a number."""
     return setting.item() if isinstance(setting, Tensor) else setting
+
+
+def setting(value: Any) -> Any:
+    """A setting as an operand of a step: a number, or a tensor that is to get a gradient."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.reshape(()) if value.requires_grad and is_grad_enabled() else value.item()
+
+
+@cache
+def differentiable_op(op: Any) -> Callable[..., Any]:
+    """The body of an op of steps: each op inside is recorded by itself, with its gradient.
+
+    Settings may be tensors there.
+    """
+    body: Callable[..., Any] = op.primitive.body
+    if "differentiable" not in signature(body).parameters:
+        return body
+    return lambda *operands, **flags: body(*operands, **flags, differentiable=True)
 
 
 def counter_dtype() -> Any:
@@ -89,9 +116,9 @@ def as_counter(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def decay_of(group: dict[str, Any]) -> float | None:
+def decay_of(group: dict[str, Any]) -> Any:
     """The group's weight decay; None for none, so that nothing is added then."""
-    decay = number(group["weight_decay"])
+    decay = setting(group["weight_decay"])
     return decay if decay != 0 else None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._frontend.toolkit import ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod
-from wend.optim._stepping import checked, decay_of, number
+from wend.optim._stepping import Params, checked, decay_of, setting
 
 __all__ = ["Adadelta"]
 
@@ -22,8 +22,8 @@ class Adadelta(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1.0,
+        params: Params,
+        lr: float | Tensor = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0,
@@ -37,4 +37,4 @@ class Adadelta(OpMethod):
         super().__init__(params, checked(locals(), "lr rho eps weight_decay", order))
 
     def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return number(group["lr"]), group["rho"], group["eps"], decay_of(group)
+        return setting(group["lr"]), group["rho"], group["eps"], decay_of(group)

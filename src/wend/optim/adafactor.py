@@ -6,7 +6,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import finfo
 from wend._frontend.toolkit import Tensor, full_beside, ops
-from wend.optim._stepping import check_range, number, settings_of, take
+from wend.optim._stepping import Params, check_range, number, settings_of, take
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["Adafactor"]
@@ -31,8 +31,8 @@ class Adafactor(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3),
         d: float = 1.0,

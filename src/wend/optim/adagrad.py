@@ -8,7 +8,7 @@ from wend._engine.base.errors import GraphError
 from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod, State
 from wend.optim._rows import Rows
-from wend.optim._stepping import checked, decay_of, filled_for, number
+from wend.optim._stepping import Params, checked, decay_of, filled_for, number, setting
 
 __all__ = ["Adagrad"]
 
@@ -21,8 +21,8 @@ class Adagrad(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
@@ -55,7 +55,7 @@ class Adagrad(OpMethod):
         return (state["step"],)
 
     def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return number(group["lr"]), float(group["lr_decay"]), group["eps"], decay_of(group)
+        return setting(group["lr"]), float(group["lr_decay"]), group["eps"], decay_of(group)
 
     def _update_sparse(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
         if number(group["weight_decay"]) != 0:

@@ -11,7 +11,7 @@ from wend._engine.transforms.hooks import made_of_parts
 from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod, State
 from wend.optim._rows import Rows
-from wend.optim._stepping import check, checked, decay_of, number, zeros_for
+from wend.optim._stepping import Params, check, checked, decay_of, number, setting, zeros_for
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["Adam", "SparseAdam"]
@@ -28,8 +28,8 @@ class Adam(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: Params,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -55,8 +55,8 @@ class Adam(OpMethod):
         return (state["step"],)
 
     def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        betas = (number(beta) for beta in group["betas"])
-        return number(group["lr"]), *betas, group["eps"], decay_of(group)
+        betas = (setting(beta) for beta in group["betas"])
+        return setting(group["lr"]), *betas, group["eps"], decay_of(group)
 
 
 class SparseAdam(Optimizer):
@@ -66,8 +66,8 @@ class SparseAdam(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: Params,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         maximize: bool = False,

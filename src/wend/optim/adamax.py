@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._frontend.toolkit import ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod, State
-from wend.optim._stepping import checked, decay_of, number
+from wend.optim._stepping import Params, checked, decay_of, setting
 
 __all__ = ["Adamax"]
 
@@ -19,8 +19,8 @@ class Adamax(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 2e-3,
+        params: Params,
+        lr: float | Tensor = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -36,4 +36,4 @@ class Adamax(OpMethod):
         return (state["step"],)
 
     def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return number(group["lr"]), *group["betas"], group["eps"], decay_of(group)
+        return setting(group["lr"]), *group["betas"], group["eps"], decay_of(group)

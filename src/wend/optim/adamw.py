@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.optim._stepping import settings_of
+from wend._frontend.toolkit import Tensor
+from wend.optim._stepping import Params, settings_of
 from wend.optim.adam import Adam
 
 __all__ = ["AdamW"]
@@ -15,8 +16,8 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: Params,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,

@@ -6,7 +6,7 @@ from typing import Any
 
 from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod, State
-from wend.optim._stepping import as_counter, checked, decay_of, number, zeros_for
+from wend.optim._stepping import Params, as_counter, checked, decay_of, number, zeros_for
 
 __all__ = ["ASGD"]
 
@@ -23,8 +23,8 @@ class ASGD(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._frontend.toolkit import Tensor, enable_grad, full_beside, no_grad, ops
-from wend.optim._stepping import checked, number
+from wend.optim._stepping import Params, checked, number
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -27,8 +27,8 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1,
+        params: Params,
+        lr: float | Tensor = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,

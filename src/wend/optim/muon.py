@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._frontend.toolkit import Tensor, ops
-from wend.optim._stepping import check_range, number, settings_of, take, zeros_for
+from wend.optim._stepping import Params, check_range, number, settings_of, take, zeros_for
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["Muon"]
@@ -37,8 +37,8 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: Params,
+        lr: float | Tensor = 1e-3,
         weight_decay: float = 0.1,
         momentum: float = 0.95,
         nesterov: bool = True,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._frontend.toolkit import ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod
-from wend.optim._stepping import as_counter, checked, decay_of, number
+from wend.optim._stepping import Params, as_counter, checked, decay_of, setting
 
 __all__ = ["NAdam"]
 
@@ -20,8 +20,8 @@ class NAdam(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 2e-3,
+        params: Params,
+        lr: float | Tensor = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -50,4 +50,4 @@ class NAdam(OpMethod):
         return step, mu, mu_next, product
 
     def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return number(group["lr"]), *group["betas"], group["eps"], decay_of(group)
+        return setting(group["lr"]), *group["betas"], group["eps"], decay_of(group)

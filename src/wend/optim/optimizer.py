@@ -31,7 +31,7 @@ from wend._engine.transforms.hooks import MADE_OF_PARTS, made_of_parts
 from wend._frontend.toolkit import Tensor, enable_grad, no_grad, synchronize, tensor
 from wend.nn._base.gradients import clear_gradients
 from wend.nn._base.hooks import HookTable, RemovableHandle
-from wend.optim._stepping import counter_dtype
+from wend.optim._stepping import Params, counter_dtype
 
 __all__ = [
     "Optimizer",
@@ -46,7 +46,7 @@ class _Required:
         return "<required parameter>"
 
 
-required = _Required()
+required: _Required = _Required()
 
 #: Sets of parameters that an optimizer remembers; and the number of steps that a set must have had,
 #: where there are more sets than these, before the whole set is a single path again.
@@ -92,7 +92,7 @@ class Optimizer:
     #: A value of the class, for wrappers that do not call `__init__`.
     _begun: tuple[int, dict[Any, dict[str, Any]]] | None = None
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or "
@@ -102,7 +102,7 @@ class Optimizer:
         self._set_up()
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        groups = list(params)
+        groups: list[Any] = list(params)
         if len(groups) == 0:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -130,7 +130,7 @@ class Optimizer:
         super().__init_subclass__(**kwargs)
         own = cls.__dict__.get("step")
         if own is not None and not getattr(own, "hooked", False):
-            cls.step = _with_hooks(own)  # type: ignore[method-assign]
+            type.__setattr__(cls, "step", _with_hooks(own))  # editors go on seeing `step` itself
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -187,23 +187,43 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        trace = current_trace()
-        mode = trace.mode
-        trace.mode = off_mode(mode)  # as `no_grad`, which takes much longer
-        try:
-            parameters_by_group = [
-                [p for p in group["params"] if p.grad is not None] for group in self.param_groups
-            ]
-            whole = self._comes_back(parameters_by_group) or trace.n > 0
-            with one_at_a_time():
-                for group, parameters in zip(self.param_groups, parameters_by_group, strict=True):
-                    if not whole:
-                        self._update_each(group)
-                    elif parameters:
-                        self._update_all(group, parameters)
-        finally:
-            trace.mode = mode
+        if self.defaults.get("differentiable"):
+            with enable_grad():
+                self._record_step()
+        else:
+            trace = current_trace()
+            mode = trace.mode
+            trace.mode = off_mode(mode)  # as `no_grad`, which takes much longer
+            try:
+                self._record_step()
+            finally:
+                trace.mode = mode
         return loss
+
+    def _record_step(self) -> None:
+        """Record the updates of all groups, in the present mode."""
+        parameters_by_group = [
+            [p for p in group["params"] if p.grad is not None] for group in self.param_groups
+        ]
+        if self.defaults.get("differentiable"):
+            self._check_histories(parameters_by_group)
+        whole = self._comes_back(parameters_by_group) or current_trace().n > 0
+        with one_at_a_time():
+            for group, parameters in zip(self.param_groups, parameters_by_group, strict=True):
+                if not whole:
+                    self._update_each(group)
+                elif parameters:
+                    self._update_all(group, parameters)
+
+    def _check_histories(self, parameters_by_group: list[list[Tensor]]) -> None:
+        """Raise GraphError for a leaf that requires grad: a step writes to the parameters."""
+        for p in chain.from_iterable(parameters_by_group):
+            if p.requires_grad and p.is_leaf:
+                raise GraphError(
+                    f"{type(self).__name__}: a leaf Variable that requires grad is being used in "
+                    f"an in-place operation: a parameter of shape {tuple(p.shape)}; with "
+                    "differentiable=True parameters have a history, as p.clone() has"
+                )
 
     def _comes_back(self, parameters_by_group: list[list[Tensor]]) -> bool:
         """Whether a step of these parameters, by group, is a path that is going to be met again.
@@ -322,7 +342,11 @@ class Optimizer:
                     "optimizer can only optimize Tensors, but one of the params is "
                     f"{type(parameter)}"
                 )
-            if not (parameter.is_leaf or parameter.requires_grad is False):
+            if not (
+                self.defaults.get("differentiable")
+                or parameter.is_leaf
+                or parameter.requires_grad is False
+            ):
                 raise ValueError("can't optimize a non-leaf Tensor")
             if self._needs_wholes and getattr(parameter, "_shard", None) is not None:
                 raise ValueError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend._frontend.toolkit import ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod
-from wend.optim._stepping import checked, decay_of, number
+from wend.optim._stepping import Params, checked, decay_of, setting
 
 __all__ = ["RAdam"]
 
@@ -20,8 +20,8 @@ class RAdam(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: Params,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -42,7 +42,7 @@ class RAdam(OpMethod):
         return state["step"], _rectification(group["betas"][1], state["step"])
 
     def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return number(group["lr"]), *group["betas"], group["eps"], decay_of(group)
+        return setting(group["lr"]), *group["betas"], group["eps"], decay_of(group)
 
 
 def _rectification(beta2: float, step: float) -> float | None:

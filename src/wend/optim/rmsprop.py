@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._frontend.toolkit import ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod
-from wend.optim._stepping import checked, decay_of, number
+from wend.optim._stepping import Params, checked, decay_of, setting
 
 __all__ = ["RMSprop"]
 
@@ -21,8 +21,8 @@ class RMSprop(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -43,5 +43,5 @@ class RMSprop(OpMethod):
         return "square_avg", buffer, "grad_avg" if group["centered"] else None
 
     def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        lr, momentum = number(group["lr"]), float(group["momentum"])
+        lr, momentum = setting(group["lr"]), float(group["momentum"])
         return lr, group["alpha"], group["eps"], decay_of(group), momentum

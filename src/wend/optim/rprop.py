@@ -6,7 +6,7 @@ from typing import Any
 
 from wend._frontend.toolkit import Tensor, ops
 from wend.optim._op_method import OpMethod, State
-from wend.optim._stepping import checked, filled_for, number
+from wend.optim._stepping import Params, checked, filled_for, number
 
 __all__ = ["Rprop"]
 
@@ -22,8 +22,8 @@ class Rprop(OpMethod):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,

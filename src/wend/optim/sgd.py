@@ -6,12 +6,12 @@ from typing import Any
 
 from wend._engine.base.errors import GraphError
 from wend._frontend.toolkit import Tensor, assign, ops
-from wend.optim._stepping import checked, decay_of, number
+from wend.optim._stepping import Params, checked, decay_of, differentiable_op, number, setting
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["SGD"]
 
-_sgd_step = ops.sgd_step
+_sgd_step: Any = ops.sgd_step
 
 
 class SGD(Optimizer):
@@ -22,11 +22,11 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: Params,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: Any = 0,
+        weight_decay: float | Tensor = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -40,12 +40,13 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
 
     def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        lr, decay = number(group["lr"]), decay_of(group)
+        op = differentiable_op(_sgd_step) if self.defaults.get("differentiable") else _sgd_step
+        lr, decay = setting(group["lr"]), decay_of(group)
         momentum = group["momentum"] if group["momentum"] != 0 else None
         dampening, maximize = group["dampening"], group["maximize"]
         if momentum is None:
             for p in parameters:
-                (new,) = _sgd_step(
+                (new,) = op(
                     p, p.grad, None, lr, None, 0.0, decay, nesterov=False, maximize=maximize
                 )
                 assign(p, new)
@@ -53,7 +54,7 @@ class SGD(Optimizer):
         for p in parameters:
             state = self.state[p]
             buffer = state.get("momentum_buffer")
-            new, new_buffer = _sgd_step(
+            new, new_buffer = op(
                 p,
                 p.grad,
                 buffer,

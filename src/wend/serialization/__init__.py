@@ -1,7 +1,7 @@
 """Saving and loading, in PyTorch's own format both ways; safetensors in `.safetensors`."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wend._engine.base.devices import device
 from wend.serialization._errors import CheckpointError, UnsafeName
@@ -26,6 +26,9 @@ from wend.serialization._options import (
     skip_data,
 )
 from wend.serialization._save import save
+
+if TYPE_CHECKING:  # modules that are names of the package too
+    from wend.serialization import safetensors as safetensors
 
 #: The argument `map_location` of `load`.
 MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | device | str | dict[str, str] | None

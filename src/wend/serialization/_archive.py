@@ -34,6 +34,7 @@ END64_SIGNATURE, LOCATOR64_SIGNATURE = b"PK\6\6", b"PK\6\7"
 MAX_COMMENT = 0xFFFF
 FULL16, FULL32 = 0xFFFF, 0xFFFFFFFF  # "see the zip64 field instead"
 ALIGNMENT = 64  # of a record's data in the file, so that a mapped file can be used in place
+DEFLATED = 8  # the method of compression
 CHUNK = 1 << 24  # bytes handed to write() at once
 
 
@@ -110,11 +111,27 @@ def looks_like_zip(head: bytes) -> bool:
     return head.startswith((LOCAL_SIGNATURE, END_SIGNATURE))
 
 
+class Entry(NamedTuple):
+    """A record as the directory lists it: offset of the local header, sizes, checksum."""
+
+    name: str
+    offset: int
+    size: int
+    packed: int
+    deflated: bool
+    crc: int
+
+
 class Record(NamedTuple):
-    """A record: offset of the local header, size of the data, checksum, bound of the end."""
+    """A record: offset of the local header, sizes of the data, checksum, bound of the end.
+
+    packed: bytes in the file
+    """
 
     offset: int
     size: int
+    packed: int
+    deflated: bool
     crc: int
     limit: int
 
@@ -122,13 +139,16 @@ class Record(NamedTuple):
 class ArchiveReader:
     """The records of an archive. `names()` lists them without the leading folder.
 
-    Raises CheckpointError for anything but a well-formed archive of stored records.
+    inflates: bytes that compressed records may hold together; by default none may be compressed
+    Raises CheckpointError for anything but a well-formed archive.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, inflates: int = 0) -> None:
         self.source = source
+        self._inflates = inflates
         offset, size, count = _directory(source)
-        self._records = _without_overlap(_entries(source.read(offset, size), count), offset)
+        entries = _entries(source.read(offset, size), count, inflates > 0)
+        self._records = _without_overlap(entries, offset)
         if not self._records:
             raise CheckpointError("load: the archive has no records")
         first = next(iter(self._records))
@@ -147,13 +167,31 @@ class ArchiveReader:
     def read(self, name: str) -> bytes:
         """A record's bytes, checked against the checksum."""
         record = self._record(name)
-        data = self.source.read(self._data_offset(name, record), record.size)
+        data = self.source.read(self._data_offset(name, record), record.packed)
+        if record.deflated:
+            data = self._inflated(name, record, data)
         self._check(name, record, data)
         return data
+
+    def _inflated(self, name: str, record: Record, data: bytes) -> bytes:
+        """The content of a compressed record, never longer than the directory says."""
+        self._inflates -= record.size
+        if self._inflates < 0:
+            raise CheckpointError(f"load: record {short(name)} is larger than code may be")
+        inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            content = inflater.decompress(data, record.size + 1)
+        except zlib.error as error:
+            raise CheckpointError(f"load: record {short(name)} is corrupt: {error}") from error
+        if len(content) != record.size:
+            raise CheckpointError(f"load: record {short(name)} has another size than it says")
+        return content
 
     def array(self, name: str, check: bool = True) -> np.ndarray[Any, Any]:
         """A record's bytes as a writable uint8 array; `check` compares the checksum."""
         record = self._record(name)
+        if record.deflated:
+            return np.frombuffer(bytearray(self.read(name)), dtype=np.uint8)
         array = self.source.array(self._data_offset(name, record), record.size)
         if check:
             self._check(name, record, array)
@@ -176,7 +214,7 @@ class ArchiveReader:
             raise CheckpointError(
                 f"load: the archive's directory and record {short(name)} disagree"
             )
-        if start + record.size > record.limit:
+        if start + record.packed > record.limit:
             raise CheckpointError(f"load: record {short(name)} reaches into the next one")
         return start
 
@@ -232,8 +270,8 @@ def _zip64_directory(source: Source, end_offset: int) -> tuple[int, int, int, in
     return locator[2], here, count, size, offset
 
 
-def _entries(directory: bytes, count: int) -> Iterator[tuple[str, int, int, int]]:
-    """(name, header offset, size, checksum) of each entry of the directory."""
+def _entries(directory: bytes, count: int, inflates: bool) -> Iterator[Entry]:
+    """Each entry of the directory."""
     at = 0
     for _ in range(count):
         if at + CENTRAL.size > len(directory):
@@ -248,7 +286,8 @@ def _entries(directory: bytes, count: int) -> Iterator[tuple[str, int, int, int]
         name = _decoded(directory[start : start + name_length])
         extra = directory[start + name_length : start + name_length + extra_length]
         size, packed, offset = _wide_fields(name, extra, size, packed, offset)
-        if method != 0 or packed != size:
+        deflated = method == DEFLATED and inflates
+        if not deflated and (method != 0 or packed != size):
             check_kind(directory)
             raise CheckpointError(
                 f"load: record {short(name)} is compressed; Wend reads stored records only, "
@@ -256,7 +295,7 @@ def _entries(directory: bytes, count: int) -> Iterator[tuple[str, int, int, int]
             )
         if flags & 1:
             raise CheckpointError(f"load: record {short(name)} is encrypted")
-        yield name, offset, size, crc
+        yield Entry(name, offset, size, packed, deflated, crc)
 
 
 #: Archives that PyTorch writes otherwise than by `torch.save`: a record that only these have, their
@@ -264,9 +303,7 @@ def _entries(directory: bytes, count: int) -> Iterator[tuple[str, int, int, int]
 _OTHER_KINDS = (
     (
         b"/constants.pkl",
-        "a TorchScript archive (torch.jit.save), which Wend does not read; in PyTorch save "
-        "torch.jit.load(path).state_dict() with torch.save, and load that into the model; or "
-        "export the model as ONNX, and load that with torch.onnx.load",
+        "a TorchScript archive (torch.jit.save): read it with torch.jit.load",
     ),
     (
         b"/archive_format",
@@ -314,28 +351,27 @@ def _wide_fields(
     raise CheckpointError(f"load: record {short(name)} lacks its zip64 sizes")
 
 
-def _without_overlap(
-    entries: Iterator[tuple[str, int, int, int]], directory_offset: int
-) -> dict[str, Record]:
+def _without_overlap(entries: Iterator[Entry], directory_offset: int) -> dict[str, Record]:
     """The records by name, in the directory's order, each with the offset where the next begins."""
     listed = list(entries)
-    by_offset = sorted(range(len(listed)), key=lambda i: listed[i][1])
+    by_offset = sorted(range(len(listed)), key=lambda i: listed[i].offset)
     limits = [0] * len(listed)
     limit = directory_offset
     for i in reversed(by_offset):
-        name, offset, size, _ = listed[i]
+        name, offset, _, packed, *_ = listed[i]
         limits[i] = limit
-        if offset + LOCAL.size + len(name.encode()) + size > limit:
+        if offset + LOCAL.size + len(name.encode()) + packed > limit:
             raise CheckpointError(
-                f"load: record {short(name)} ({size} bytes at byte {offset}) reaches beyond byte "
+                f"load: record {short(name)} ({packed} bytes at byte {offset}) reaches beyond byte "
                 f"{limit}, where the next one begins; the file is truncated or damaged"
             )
         limit = offset
     records: dict[str, Record] = {}
-    for (name, offset, size, crc), limit in zip(listed, limits, strict=True):
+    for entry, limit in zip(listed, limits, strict=True):
+        name, offset, size, packed, deflated, crc = entry
         if name in records:
             raise CheckpointError(f"load: the archive has two records named {short(name)}")
-        records[name] = Record(offset, size, crc, limit)
+        records[name] = Record(offset, size, packed, deflated, crc, limit)
     return records
 
 

@@ -189,6 +189,7 @@ class Interpreter:
 
     def reduce(self, _: None) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
+        arguments = self.names.arguments(function, arguments)
         if type(arguments) is not tuple:
             raise CheckpointError("load: the pickle passes arguments that are no tuple")
         # Charged first: the call may copy all arguments.

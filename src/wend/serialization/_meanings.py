@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wend._engine.base.devices import META, device
-from wend._engine.base.dtypes import ALL, DType
+from wend._engine.base.dtypes import ABSENT, ALL, NAMES, DType
 from wend._engine.base.errors import WendError
 from wend._engine.base.shapes import Size, is_contiguous
 from wend._engine.core._hot import Tensor
 from wend._frontend.creation import empty_strided
 from wend._frontend.formats import (
+    Float8Package,
+    is_float8,
     jagged,
     layout,
     sparse_bsc,
@@ -26,9 +28,16 @@ from wend._frontend.formats import (
     strided,
 )
 from wend._frontend.parameters.parameter import Parameter
+from wend._frontend.qschemes import QSCHEMES
 from wend.serialization._errors import CheckpointError, short
 from wend.serialization._names import Meaning
-from wend.serialization._storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage
+from wend.serialization._storages import (
+    QUANTIZED_STORAGES,
+    STORAGE_NAMES,
+    Allowance,
+    StorageKind,
+    TypedStorage,
+)
 from wend.serialization._tensors import conjugated, tensor_from_array, view_of
 
 __all__ = ["default_meanings"]
@@ -124,6 +133,10 @@ def rebuild_tensor_v3(
     metadata: object = None,
 ) -> Tensor:
     """`rebuild_tensor_v2` of an untyped storage, with the element type given beside the storage."""
+    if type(storage) is TypedStorage and is_float8(dtype):
+        making: Any = Float8Package.load()
+        bits = _tensor(storage, NAMES["uint8"], offset, size, stride)
+        return making.of_bits(bits, dtype)  # type: ignore[no-any-return]
     if type(storage) is not TypedStorage or type(dtype) is not DType:
         raise CheckpointError("load: the file makes a tensor of something that is no storage")
     tensor = _tensor(storage, dtype, offset, size, stride)
@@ -229,6 +242,28 @@ def rebuild_sparse(*arguments: object) -> Tensor:
         return making.sparse_compressed_tensor(*dense, size, layout=kind)
     except WendError as error:
         raise CheckpointError(f"load: a sparse tensor's parts do not fit: {error}") from error
+
+
+def rebuild_quantized(
+    storage: object, offset: object, size: object, stride: object, facts: object, *more: object
+) -> Tensor:
+    """The quantised tensor of whole numbers in a storage, with scales and zero points."""
+    whole = rebuild_tensor(storage, offset, size, stride)
+    if type(facts) is not tuple or whole.dtype not in [
+        own for _, own in QUANTIZED_STORAGES.values()
+    ]:
+        raise CheckpointError("load: the file makes a quantised tensor of something else")
+    making: Any = importlib.import_module("wend._frontend.quantized.tensor")
+    scheme, *numbers = facts
+    if scheme is QSCHEMES["per_tensor_affine"] and [*map(type, numbers)] == [float, int]:
+        return making.wrapped(whole, *numbers)
+    if scheme is QSCHEMES["per_channel_affine"] and len(numbers) == 3:
+        scales, points, axis = numbers
+        fits = type(scales) is type(points) is Tensor and type(axis) is int
+        fits = fits and 0 <= axis < whole.ndim
+        if fits and scales.shape == points.shape == whole.shape[axis : axis + 1]:
+            return making.wrapped(whole, scales, points, axis)
+    raise CheckpointError("load: the scales of a quantised tensor do not fit")
 
 
 def _layout(name: object) -> Any:
@@ -367,9 +402,18 @@ def default_meanings() -> Mapping[str, Meaning]:
     for name, function in REBUILD.items():
         cost = TENSOR_COST if name.startswith("rebuild_tensor") else HANDLE_COST
         table[f"torch._utils._{name}"] = Meaning(function, function, cost=cost)
-    for what in ("q", "nested"):
-        lacking = _lacking({"q": "quantized"}.get(what, what))
-        table[f"torch._utils._rebuild_{what}_tensor".replace("q_", "q")] = Meaning(lacking, lacking)
+    lacking = _lacking("nested")
+    table["torch._utils._rebuild_nested_tensor"] = Meaning(lacking, lacking)
+    make = rebuild_quantized
+    table["torch._utils._rebuild_qtensor"] = Meaning(make, make, cost=TENSOR_COST)
+    for name, (quantized, dtype) in QUANTIZED_STORAGES.items():
+        table[f"torch.{name}"] = Meaning(StorageKind(name, dtype))
+        table[f"torch.{quantized.name}"] = Meaning(quantized)
+    for name, eight in ABSENT.items():
+        if is_float8(eight):
+            table[f"torch.{name}"] = Meaning(eight)
+    for scheme in QSCHEMES.values():
+        table[f"torch.{scheme.name}"] = Meaning(scheme)
     for name, dtype in STORAGE_NAMES.items():
         table[f"torch.{name}"] = Meaning(StorageKind(name, dtype))
     for dtype in ALL:

@@ -91,6 +91,10 @@ class Names:
             )
         return meaning.call(*arguments)
 
+    def arguments(self, function: Callable[..., Any], value: Any) -> Any:
+        """The arguments of a call, as the file writes them: a tuple."""
+        return value
+
     def cost(self, function: Callable[..., Any]) -> int:
         """Bytes that a call may take besides its arguments."""
         meaning = self._by_id.get(id(function))

@@ -10,21 +10,23 @@ from types import ModuleType
 from typing import IO, Any, ClassVar
 
 from wend._engine.base.devices import device
-from wend._engine.base.dtypes import DType
+from wend._engine.base.dtypes import AbsentDType, DType
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend._engine.base.shapes import Size
 from wend._engine.core._hot import OpFunction, Tensor
 from wend._frontend.formats import layout
 from wend._frontend.interop.exchange import user_attributes
 from wend._frontend.parameters.parameter import Parameter
+from wend._frontend.qschemes import QScheme, per_tensor_affine
 from wend._frontend.removable import HookTable
 from wend.serialization._renaming import torch_path
-from wend.serialization._storages import STORAGE_NAMES
+from wend.serialization._storages import QUANTIZED_STORAGES, STORAGE_NAMES
 from wend.serialization._tensors import StoredView, stored_view
 
 __all__ = ["StorageWriter", "TorchName", "checkpoint_pickler"]
 
-STORAGE_NAME_OF = {dtype: name for name, dtype in STORAGE_NAMES.items()}
+STORAGE_NAME_OF: dict[Any, str] = {dtype: name for name, dtype in STORAGE_NAMES.items()}
+STORAGE_NAME_OF |= {dtype: name for name, (dtype, _) in QUANTIZED_STORAGES.items()}
 
 
 class TorchName:
@@ -47,7 +49,7 @@ def torch_name(module: str, name: str) -> TorchName:
 class StorageReference:
     """Pickled as a persistent id: the bytes are a separate record."""
 
-    def __init__(self, dtype: DType, key: str, count: int) -> None:
+    def __init__(self, dtype: Any, key: str, count: int) -> None:
         self.dtype = dtype
         self.key = key
         self.count = count
@@ -115,6 +117,30 @@ def reduce_sparse(tensor: Any) -> tuple[Any, ...]:
     return torch_name("torch._utils", "_rebuild_sparse_tensor"), (tensor.layout, parts)
 
 
+def reduce_quantized(storages: StorageWriter, tensor: Any) -> tuple[Any, ...]:
+    """A quantised tensor as a rebuild call on its whole numbers, scale and zero point."""
+    view = stored_view(tensor._whole)
+    plain = storages.reference(view)
+    reference = StorageReference(tensor.dtype, plain.key, plain.count)
+    if tensor.qscheme() is per_tensor_affine:
+        facts: tuple[Any, ...] = (per_tensor_affine, tensor.q_scale(), tensor.q_zero_point())
+    else:
+        scales, points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+        facts = (tensor.qscheme(), scales, points, tensor.q_per_channel_axis())
+    place = (view.offset, tuple(tensor.shape), view.strides)
+    make = torch_name("torch._utils", "_rebuild_qtensor")
+    return make, (reference, *place, facts, False, OrderedDict())
+
+
+def reduce_float8(storages: StorageWriter, tensor: Any) -> tuple[Any, ...]:
+    """A tensor of float8 as a rebuild call on a storage of bytes."""
+    view = stored_view(tensor._bits)
+    place = (view.offset, tuple(tensor.shape), view.strides)
+    make = torch_name("torch._utils", "_rebuild_tensor_v3")
+    reference = storages.reference(view)
+    return make, (reference, *place, False, OrderedDict(), tensor.dtype)
+
+
 def reduce_parameter(parameter: Parameter) -> tuple[Any, ...]:
     """A parameter as a rebuild call on the data, with the user's attributes."""
     arguments: tuple[Any, ...] = (parameter.detach(), parameter.requires_grad, OrderedDict())
@@ -144,6 +170,10 @@ class Reducers:
         if known is None:
             if getattr(cls, "made_of_parts", False):
                 return reduce_sparse
+            if getattr(cls, "made_of_whole_numbers", False):
+                return functools.partial(reduce_quantized, self.storages)
+            if getattr(cls, "made_of_bits", False):
+                return functools.partial(reduce_float8, self.storages)
             if hasattr(cls, "plain_class"):
                 return reduce_parameter if issubclass(cls, Parameter) else reduce_meta
             if issubclass(cls, HookTable):
@@ -207,7 +237,7 @@ def _pickler_class(base: Any) -> type:
         def save_torch_name(self, obj: TorchName) -> None:
             self.write_name(obj, obj.module, obj.name)
 
-        def save_dtype(self, obj: DType) -> None:
+        def save_dtype(self, obj: Any) -> None:
             self.write_name(obj, "torch", obj.name)
 
         def write_name(self, obj: object, module: str, name: str) -> None:
@@ -226,7 +256,7 @@ def _pickler_class(base: Any) -> type:
                 self.save_global(obj)
 
         dispatch[TorchName] = save_torch_name
-        dispatch[DType] = save_dtype
+        dispatch[DType] = dispatch[AbsentDType] = dispatch[QScheme] = save_dtype
         dispatch[OpFunction] = save_op
 
     # Classes and functions are dispatched by type, not by a call of the method.

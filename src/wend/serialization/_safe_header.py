@@ -12,13 +12,13 @@ import math
 import struct
 from typing import Any, NamedTuple
 
-from wend._engine.base.dtypes import NAMES, DType
+from wend._engine.base.dtypes import ABSENT, NAMES, AbsentDType, DType
 from wend.serialization._archive import FileSource
 from wend.serialization._errors import CheckpointError, short
 
 __all__ = ["CODES", "CODE_OF", "METADATA", "Entry", "read_header"]
 
-CODES: dict[str, DType] = {
+CODES: dict[str, DType | AbsentDType] = {
     "BOOL": NAMES["bool"],
     "U8": NAMES["uint8"],
     "I8": NAMES["int8"],
@@ -27,6 +27,8 @@ CODES: dict[str, DType] = {
     "I64": NAMES["int64"],
     "F16": NAMES["float16"],
     "BF16": NAMES["bfloat16"],
+    "F8_E4M3": ABSENT["float8_e4m3fn"],
+    "F8_E5M2": ABSENT["float8_e5m2"],
     "F32": NAMES["float32"],
     "F64": NAMES["float64"],
     "C64": NAMES["complex64"],
@@ -45,7 +47,7 @@ METADATA = "__metadata__"
 class Entry(NamedTuple):
     """The place of a tensor's bytes, counted from the end of the header."""
 
-    dtype: DType
+    dtype: DType | AbsentDType
     shape: tuple[int, ...]
     begin: int
     end: int

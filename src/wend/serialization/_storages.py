@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.devices import CPU, META, device
-from wend._engine.base.dtypes import NAMES, DType
+from wend._engine.base.dtypes import ABSENT, NAMES, DType
 from wend._engine.base.errors import ArgumentTypeError, DeviceError
 from wend.serialization._archive import ArchiveReader
 from wend.serialization._errors import CheckpointError, short
 
 __all__ = [
+    "QUANTIZED_STORAGES",
     "STORAGE_NAMES",
     "Allowance",
     "MapLocation",
@@ -41,6 +42,13 @@ STORAGE_NAMES = {
     "DoubleStorage": NAMES["float64"],
     "ComplexFloatStorage": NAMES["complex64"],
     "ComplexDoubleStorage": NAMES["complex128"],
+}
+
+#: The names of storages of quantised tensors: (element type in the file, that of the tensor).
+QUANTIZED_STORAGES = {
+    "QInt8Storage": (ABSENT["qint8"], NAMES["int8"]),
+    "QUInt8Storage": (ABSENT["quint8"], NAMES["uint8"]),
+    "QInt32Storage": (ABSENT["qint32"], NAMES["int32"]),
 }
 
 
@@ -125,10 +133,20 @@ class StoredData:
 
 
 class StorageLoader:
-    """Finds the storage that a persistent id names; each record is read once."""
+    """Finds the storage that a persistent id names; each record is read once.
 
-    def __init__(self, archive: ArchiveReader, map_location: MapLocation, mapped: bool) -> None:
+    folder: of the archive, where the records lie
+    """
+
+    def __init__(
+        self,
+        archive: ArchiveReader,
+        map_location: MapLocation,
+        mapped: bool,
+        folder: str = "data",
+    ) -> None:
         self.archive = archive
+        self.folder = folder
         self.locate = locator(map_location)
         self.reads = not is_meta(map_location)
         self.check = not mapped  # a checksum would read the whole mapped file
@@ -149,7 +167,7 @@ class StorageLoader:
         known = type(kind) is StorageKind and type(key) is str and type(location) is str
         if not known or type(count) is not int or count < 0:
             raise CheckpointError("load: the pickle describes a storage that makes no sense")
-        name = f"data/{key}"
+        name = f"{self.folder}/{key}"
         if name not in self.archive or count * kind.itemsize > self.archive.size(name):
             held = self.archive.size(name) if name in self.archive else "no"
             raise CheckpointError(

@@ -18,9 +18,11 @@ from typing import IO, Any
 import numpy as np
 
 from wend._engine.base.devices import DeviceLike, placement
+from wend._engine.base.dtypes import uint8
 from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
+from wend._frontend import formats
 from wend.serialization._archive import CHUNK, FileSource
 from wend.serialization._errors import CheckpointError
 from wend.serialization._safe_header import CODE_OF, CODES, METADATA, Entry, read_header
@@ -137,7 +139,8 @@ def _prepared(
     at = 0
     # Wide types first, so that every tensor is aligned.
     for name, tensor in sorted(_checked(tensors), key=lambda row: (-row[1].dtype.itemsize, row[0])):
-        array = np.ascontiguousarray(_hot.ensure(_hot.refreshed(tensor)))
+        plain = tensor.view(uint8) if formats.is_float8(tensor.dtype) else tensor
+        array = np.ascontiguousarray(_hot.ensure(_hot.refreshed(plain)))
         end = at + array.nbytes
         code = CODE_OF[tensor.dtype]
         header[name] = {"dtype": code, "shape": list(tensor.shape), "data_offsets": [at, end]}
@@ -316,4 +319,7 @@ def _tensor(source: FileSource, start: int, entry: Entry) -> Tensor:
     memory = source.array(start + entry.begin, entry.end - entry.begin)
     if entry.dtype.category == 0:
         np.not_equal(memory, 0, out=memory, casting="unsafe")  # a bool is 0 or 1 to machine code
+    if formats.is_float8(entry.dtype):
+        bits = tensor_from_array(memory.reshape(entry.shape))
+        return formats.Float8Package.load().of_bits(bits, entry.dtype)  # type: ignore[no-any-return]
     return tensor_from_array(memory.view(entry.dtype.numpy).reshape(entry.shape))

@@ -7,6 +7,7 @@ from typing import Any
 from wend._engine.base.devices import CPU
 from wend._engine.base.dtypes import FLOAT, float64, get_default_dtype
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ValueRefused
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.creation import Options, checked_keywords, finished
@@ -30,21 +31,25 @@ def _window(
     return finished(op, ops.cast(window, dtype), options)
 
 
+@short_errors
 def bartlett_window(window_length: int, periodic: bool = True, **keywords: Any) -> Tensor:
     """y[k] = 1 - |2 k / N - 1|, with N = window_length, or window_length - 1 unless periodic."""
     return _window("bartlett_window", windows.bartlett, window_length, periodic, keywords)
 
 
+@short_errors
 def blackman_window(window_length: int, periodic: bool = True, **keywords: Any) -> Tensor:
     """signal.windows.blackman, periodic by default."""
     return _window("blackman_window", windows.blackman, window_length, periodic, keywords)
 
 
+@short_errors
 def hann_window(window_length: int, periodic: bool = True, **keywords: Any) -> Tensor:
     """y[k] = 0.5 - 0.5 cos(2 pi k / N), with N = window_length, or one less unless periodic."""
     return _window("hann_window", windows.hann, window_length, periodic, keywords)
 
 
+@short_errors
 def hamming_window(
     window_length: int,
     periodic: bool = True,
@@ -59,6 +64,7 @@ def hamming_window(
     )
 
 
+@short_errors
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, **keywords: Any
 ) -> Tensor:

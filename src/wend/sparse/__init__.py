@@ -1,8 +1,11 @@
 # ruff: noqa: F403
 """torch.sparse: tensors of which only the elements that are not 0 are kept."""
 
+from typing import TYPE_CHECKING
+
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core._hot import Tensor
-from wend.sparse import legacy
+from wend.sparse import legacy as legacy
 from wend.sparse import methods as methods
 from wend.sparse import table as table  # ops on sparse tensors
 from wend.sparse.creation import spdiags
@@ -13,6 +16,17 @@ from wend.sparse.products import mm as _mm
 from wend.sparse.products import reduced, sampled_addmm, spsolve
 from wend.sparse.reductions import log_softmax, softmax, sum
 from wend.sparse.tensor import SparseTensor
+
+if TYPE_CHECKING:  # modules that are names of the package too
+    from wend.sparse import creation as creation
+    from wend.sparse import elementwise as elementwise
+    from wend.sparse import families as families
+    from wend.sparse import gradients as gradients
+    from wend.sparse import layouts as layouts
+    from wend.sparse import products as products
+    from wend.sparse import reductions as reductions
+    from wend.sparse import shapes as shapes
+    from wend.sparse import tensor as tensor
 
 __all__ = [
     "addmm",
@@ -50,6 +64,7 @@ def addmm(
     return _addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
+@short_errors
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """`mm`, under the names that `torch` itself has."""
     return mm(input, mat2)

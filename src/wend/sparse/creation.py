@@ -7,6 +7,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import DType, get_default_dtype, int64
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.creation import Options, as_tensor, is_index, sizes_of
@@ -64,6 +65,7 @@ def _indices(values: object) -> Tensor:
     return indices.detach() if indices.dtype is int64 else indices.detach().to(int64)
 
 
+@short_errors
 def sparse_coo_tensor(
     indices: object = None,
     values: object = None,
@@ -209,7 +211,7 @@ def _of_layout(
     {compressed}, {plain}, values, size=None, *, dtype, device, requires_grad, check_invariants: as
     in `sparse_compressed_tensor`.
     """
-    return make
+    return short_errors(make)
 
 
 sparse_csr_tensor = _of_layout("sparse_csr_tensor", sparse_csr, "crow_indices", "col_indices")

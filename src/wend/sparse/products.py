@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend._engine.base.errors import GraphError, ShapeError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core._hot import Tensor
 from wend._engine.core.kinds import Scalar
 from wend._engine.core.primitive import ops
@@ -174,6 +175,7 @@ def _rows(x: SparseTensor, dense: Tensor) -> tuple[Any, Tensor]:
     return array, ops.index_select(_by_dense(x, dense), 0, held(array[0]))
 
 
+@short_errors
 def hspmm(mat1: SparseTensor, mat2: Tensor, *, out: SparseTensor | None = None) -> SparseTensor:
     """mat1 @ mat2 of a sparse and a dense matrix, with the rows that have elements."""
     _check("hspmm", mat1, mat2, (2, 2))
@@ -181,6 +183,7 @@ def hspmm(mat1: SparseTensor, mat2: Tensor, *, out: SparseTensor | None = None) 
     return _written("hspmm", coo(array, values, (int(mat1.shape[0]),), True), out)
 
 
+@short_errors
 def smm(input: SparseTensor, mat2: Tensor) -> SparseTensor:
     """input @ mat2 of a sparse and a dense matrix, as a sparse matrix."""
     _check("smm", input, mat2, (2, 2))
@@ -190,6 +193,7 @@ def smm(input: SparseTensor, mat2: Tensor) -> SparseTensor:
     return coo(spots, values.reshape(-1), size, True)
 
 
+@short_errors
 def sspaddmm(
     input: SparseTensor,
     mat1: SparseTensor,

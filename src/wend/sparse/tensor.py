@@ -17,7 +17,7 @@ from wend._engine.base.errors import (
     ShapeError,
 )
 from wend._engine.core import _hot, _types
-from wend._engine.core._hot import Tensor
+from wend._engine.core._hot import Tensor, Value
 from wend._engine.core.primitive import ops
 from wend._engine.ops.indexing.subscript import index_put
 from wend._frontend.aliasing.rebinding import check_writable
@@ -43,6 +43,7 @@ class SparseTensor(Tensor):
     #: Gradients of this class are added by operators, and are not the core's.
     made_of_parts = True
 
+    value: Value
     _places: Coordinates | Compressed
     _values_: Tensor
 
@@ -174,7 +175,7 @@ class SparseTensor(Tensor):
         """Whether the layout is torch.sparse_csr."""
         return self.layout is sparse_csr
 
-    def stride(self, dim: int | None = None) -> int | tuple[int, ...]:
+    def stride(self, dim: int | None = None) -> Any:
         """Zeros for coordinates, which have no strides.  Raises RuntimeError if compressed."""
         self.coordinates("stride")
         return 0 if dim is not None else (0,) * self.dim()
@@ -187,9 +188,7 @@ class SparseTensor(Tensor):
         """The tensor itself."""
         return self
 
-    def type(
-        self, dtype: DType | str | None = None, non_blocking: bool = False
-    ) -> str | SparseTensor:
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the type, as 'torch.sparse.FloatTensor'; with a dtype, a conversion."""
         if dtype is None:
             kind = str(self._values_.type()).removeprefix("torch.")

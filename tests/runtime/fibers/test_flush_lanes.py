@@ -52,7 +52,7 @@ def test_lanes_of_one_structure_are_one_run() -> None:
     w = weight()
     assert ran(lambda x: (x @ w).sum().item(), rows(5)) == {(TOGETHER, 5, "")}
     text = str(torch.debug.explain())
-    assert "path: lanes of 5 fibers\n  run by: executors of lanes\n  5 by one run\n" in text
+    assert "path: 5 calls side by side\n  run by: the ways below\n  5 by one run of all\n" in text
 
 
 def test_a_new_path_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_a_new_path_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     w = weight()
     assert ran(lambda x: (x @ w).sum().item(), rows(5)) == {(MERGED, 5, native.SELDOM)}
     text = str(torch.debug.explain())
-    assert f"5 by one flush off the trie: not as one, because {native.SELDOM}\n" in text
+    assert f"5 by one flush, in groups of equal ops: not as one, because {native.SELDOM}\n" in text
 
 
 def test_a_path_of_its_own_without_a_backward_pass_has_its_plan() -> None:

@@ -312,16 +312,25 @@ def test_a_path_that_comes_back_for_long_still_comes_back(monkeypatch):
     assert parts.comes_back(state)
 
 
-def test_sums_over_batches_are_not_planned_as_wholes(monkeypatch):
-    """Four batches of drawn lengths hardly come back together, and each of them does."""
-    passes = []
-    real = plan.Compilation
+def test_sums_over_batches_are_not_planned_as_wholes(monkeypatch, own_trie):
+    """Four batches of drawn lengths hardly come back together, and each of them does.
+
+    Whether a length gets a plan of its own or a link of its parts depends on what these take.
+    """
+    planned, sums, linked = [], [], set()
+    compilation, link = plan.Compilation, parts.LinkedPlan
 
     def begun(reference, offer=None):
-        passes.append(sum(state.is_step for state in reference.path.states))
-        return real(reference, offer)
+        planned.append(len(reference.path.states))
+        sums.append(sum(state.is_step for state in reference.path.states))
+        return compilation(reference, offer)
+
+    def joined(reference):
+        linked.add(len(reference.path.states))
+        return link(reference)
 
     monkeypatch.setattr(plan, "Compilation", begun)
+    monkeypatch.setattr(parts, "LinkedPlan", joined)
     net, rng, draw = Net(), np.random.default_rng(1), random.Random(2)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for k in range(80):
@@ -333,8 +342,9 @@ def test_sums_over_batches_are_not_planned_as_wholes(monkeypatch):
         loss.item()
         if k % 20 == 19:
             jit.drain()
-    assert passes.count(1) >= 7
-    wholes = sum(count > 1 for count in passes)
+    singles = {n for n, count in zip(planned, sums, strict=True) if count == 1} | linked
+    assert len(singles) >= 7
+    wholes = sum(count > 1 for count in sums)
     assert wholes <= 8 * 7  # several for each length, until their paths end with the backward pass
 
 

@@ -6,6 +6,7 @@
     WEND_NAN_GUARD=1  look through the results of each flush for NaN and infinity
     WEND_DETERMINISTIC=1  equal bits for equal calls (as `use_deterministic_algorithms(True)`)
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
+    WEND_TRACEBACK=full  show Wend's own frames in the tracebacks of all errors (short: none)
     WEND_COMPILE=0  never run machine code (unset: once the code is ready); force: wait for the code
     WEND_CPU=avx2   make machine code for this level of x86-64 processors, at most the machine's:
                     sse4.2, avx2 or avx512 (read once, when machine code is first made)
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotAvailable
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotAvailable, WendError
 
 ENVIRONMENT: Final = (
     "WEND_EAGER",
@@ -33,6 +34,7 @@ ENVIRONMENT: Final = (
     "WEND_PURE",
     "WEND_COMPILE",
     "WEND_CPU",
+    "WEND_TRACEBACK",
 )
 #: Levels of x86-64 processors, lowest first, and the feature that a processor of a level has.
 LEVELS: Final = {"sse4.2": "sse4.2", "avx2": "avx2", "avx512": "avx512f"}
@@ -63,6 +65,15 @@ def processor_level(environment: Mapping[str, str] | None = None) -> str:
     return level
 
 
+def full_tracebacks(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether WEND_TRACEBACK asks for all frames. Raises ArgumentError for an unknown word."""
+    asked = (os.environ if environment is None else environment).get("WEND_TRACEBACK", "")
+    word = asked.strip().lower()
+    if word not in {"", "short", "full"}:
+        raise ArgumentError(f"WEND_TRACEBACK: {asked!r} is neither short nor full")
+    return word == "full"
+
+
 class Settings:
     """Settings of the whole process, changed by `settings.set(name=value)` or `override`.
 
@@ -73,11 +84,12 @@ class Settings:
     autobatch: ops of like structure, and calls of `wend.batched`, run together
     nan_guard: results of each flush are looked through for NaN and infinity
     weigh: calls of `wend.batched` run together only where that is quicker
+    full_tracebacks: errors that tell of a mistake show Wend's own frames, too
     """
 
     __slots__ = (
-        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "nan_guard",
-        "pure", "strict", "verify", "wait", "weigh",
+        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "full_tracebacks",
+        "nan_guard", "pure", "strict", "verify", "wait", "weigh",
     )  # fmt: skip
 
     autobatch: bool
@@ -90,6 +102,7 @@ class Settings:
     strict: bool
     pure: bool
     deterministic: bool
+    full_tracebacks: bool
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._lock = threading.RLock()
@@ -101,6 +114,7 @@ class Settings:
         self.pure = flag("WEND_PURE", environment)
         processor_level(environment)  # a wrong name is told now
         self.deterministic = flag("WEND_DETERMINISTIC", environment)
+        self.full_tracebacks = full_tracebacks(environment)
         self.autobatch = True
         self.weigh = True
         asked = (os.environ if environment is None else environment).get("WEND_COMPILE", "").strip()
@@ -132,6 +146,14 @@ class Settings:
 
 
 settings: Final = Settings()
+
+
+def _choose_tracebacks() -> None:
+    WendError.is_short = not settings.full_tracebacks
+
+
+_choose_tracebacks()
+settings.on_change(_choose_tracebacks)
 
 
 @contextmanager

@@ -140,8 +140,8 @@ class AbsentDType:
         self.name = name
         self.itemsize = itemsize
         self.category = category
-        self.is_floating_point = category == FLOAT
-        self.is_complex = category == COMPLEX
+        self.is_floating_point: bool = category == FLOAT
+        self.is_complex: bool = category == COMPLEX
         self.is_signed = is_signed
 
     def __repr__(self) -> str:
@@ -303,6 +303,8 @@ def promote_types(a: DType, b: DType) -> DType:
     try:
         promoted = _PROMOTED[a.id][b.id]
     except AttributeError:
+        if a is b and isinstance(a, AbsentDType):
+            return a
         wrong = b if isinstance(a, DType) else a
         raise ArgumentTypeError(
             f"promote_types: takes two dtypes, not {type(wrong).__name__}"
@@ -410,7 +412,8 @@ def _checked(name: str, dtype: object) -> DType | AbsentDType:
 def _limits(real: DType | AbsentDType) -> tuple[float, float, float, float, float]:
     """eps, max, min, resolution and smallest_normal of a float type."""
     info: Any = ml_dtypes.finfo(real.numpy)  # type: ignore[no-untyped-call]
-    numbers = info.eps, info.max, info.min, f"1e-{info.precision}", info.smallest_normal
+    digits = info.precision if real.itemsize > 1 else 0  # as PyTorch counts
+    numbers = info.eps, info.max, info.min, f"1e-{digits}", info.smallest_normal
     return tuple(map(float, numbers))  # type: ignore[return-value]
 
 
@@ -422,6 +425,11 @@ class finfo:
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
+    eps: float
+    max: float
+    min: float
+    resolution: float
+    smallest_normal: float
 
     def __init__(self, type: DType | AbsentDType | None = None) -> None:
         dtype = get_default_dtype() if type is None else _checked("finfo", type)

@@ -8,6 +8,10 @@ A message reads `op: given values: the exact fault; the remedy`, and the user's 
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
+from wend._engine.base.tracebacks import leave_out_own
+
 
 class WendError(Exception):
     """Base of all of Wend's exceptions.
@@ -18,10 +22,28 @@ class WendError(Exception):
     """
 
     site: object | None = None
+    #: Whether the traceback leaves out Wend's own frames: see `base/tracebacks.py`.
+    is_short: ClassVar[bool] = True
 
     def __str__(self) -> str:
         text = super().__str__()
         return text if self.site is None else f"{text}\n  at {self.site}"
+
+    def name_call(self, inner: str, outer: str) -> None:
+        """Name the op that was called, in a message that begins with an op inside of it."""
+        text = str(self.args[0]) if self.args else ""
+        if inner != outer and text.startswith(f"{inner}: "):
+            self.args = (outer + text[len(inner) :], *self.args[1:])
+
+    def name_function(self, function: Any) -> None:
+        """Name the function that was called, in a message that begins with the op it stands for."""
+        if function.primitive is not None:
+            self.name_call(function.primitive.name, function.name)
+
+    def shorten(self) -> None:
+        """Leave Wend's own frames out of the traceback, if the error tells of a user's mistake."""
+        if self.is_short:
+            leave_out_own(self)
 
 
 class ShapeError(WendError, RuntimeError):
@@ -68,6 +90,8 @@ class BadValueError(ExecutionError):
 class KernelFailure(ExecutionError):
     """A kernel noted that an op refuses its values; the NumPy executor tells which."""
 
+    is_short = False
+
 
 class OutOfMemory(ExecutionError, MemoryError):
     """There is not enough memory; the message says who holds what."""
@@ -76,9 +100,13 @@ class OutOfMemory(ExecutionError, MemoryError):
 class DefectError(WendError, RuntimeError):
     """A failure inside Wend, which no operand explains; see `wend._engine.base.defects`."""
 
+    is_short = False
+
 
 class CompileError(WendError, RuntimeError):
     """Generated code that could not be made into machine code: a fault of Wend's own."""
+
+    is_short = False
 
 
 class CompileDeclined(CompileError):
@@ -87,6 +115,8 @@ class CompileDeclined(CompileError):
 
 class SymbolicError(WendError, RuntimeError):
     """A symbolic size was used where only a known number makes sense."""
+
+    is_short = False
 
 
 class FormatError(WendError, RuntimeError):
@@ -101,6 +131,14 @@ class ArgumentError(WendError, ValueError):
     """An argument of the right type whose value is not allowed."""
 
 
+class DivisionByZero(WendError, ZeroDivisionError):
+    """A number that is divided by is 0, for which PyTorch's Python code raises this."""
+
+
+class TooLarge(WendError, OverflowError):
+    """A number that no element type of PyTorch's can hold."""
+
+
 class ValueRefused(ArgumentError, RuntimeError):
     """A value that is not allowed, and that PyTorch refuses with RuntimeError."""
 
@@ -109,12 +147,26 @@ class DataRefused(ArgumentTypeError, ValueRefused):
     """An argument is no number or array; PyTorch raises TypeError, ValueError or RuntimeError."""
 
 
+class GradientRefused(ArgumentTypeError, GraphError):
+    """Nothing can be differentiated; PyTorch raises TypeError or RuntimeError."""
+
+
+class AmbiguousError(WendError, RuntimeError, ValueError, TypeError):
+    """A tensor with many elements, or none, used as a number or in a condition."""
+
+
 class ValuesRefused(ExecutionError, ValueError):
     """Values out of an op's range, found at computation."""
 
 
+class RequirementError(WendError, AssertionError):
+    """Arguments that do not meet a requirement, where PyTorch raises AssertionError."""
+
+
 class IndexOutOfRange(WendError, IndexError):
-    """An index beyond the extent of the indexed dim."""
+    """An index beyond the extent of the indexed dim.  index: that index, if it is known"""
+
+    index: int | None = None
 
 
 class ElementOutOfRange(IndexOutOfRange, RuntimeError):

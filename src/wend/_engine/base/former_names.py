@@ -29,6 +29,8 @@ FORMER: Final = {
     "wend.tools": "wend._tools",
     "wend._torch_ops": "wend.ops",
     "wend._compiler": "wend.compiler",
+    "wend.quantization": "wend.ao.quantization",  # PyTorch has both names
+    **{f"wend.nn.{name}": f"wend.ao.nn.{name}" for name in ("quantized", "intrinsic", "qat")},
 }
 #: Packages of today that bear an old name: only modules inside have moved.
 _TAKEN: Final = frozenset({"wend.ops", "wend.compiler"})

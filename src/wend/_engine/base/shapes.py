@@ -54,7 +54,8 @@ class Size(tuple[int, ...]):
     def __mul__(self, times: SupportsIndex, /) -> Size:
         return tuple.__new__(Size, tuple.__mul__(self, times))
 
-    __rmul__ = __mul__
+    def __rmul__(self, times: SupportsIndex, /) -> Size:
+        return tuple.__new__(Size, tuple.__mul__(self, times))
 
     def __reduce__(self) -> tuple[type[Size], tuple[tuple[int, ...]]]:
         return Size, (tuple(self),)
@@ -191,4 +192,15 @@ def _broadcast_extent(op: str, shapes: Sequence[Sequence[int]], a: int, b: int, 
         return a
     texts = [str(tuple(shape)) for shape in shapes]
     listed = ", ".join(texts[:-1]) + f" and {texts[-1]}"
-    raise ShapeError(f"{op}: shapes {listed} do not broadcast: dim {dim} has sizes {a} and {b}")
+    raise ShapeError(
+        f"{op}: shapes {listed} do not broadcast: dim {dim} has sizes {a} and {b} "
+        f"({unequal(a, b, dim, max(map(len, shapes)))})"
+    )
+
+
+def unequal(a: object, b: object, dim: int, rank: int) -> str:
+    """PyTorch's words for extents that do not broadcast.  dim: counted from the end"""
+    return (
+        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton "
+        f"dimension {dim + rank}"
+    )

@@ -33,8 +33,8 @@ def texts() -> Iterator[str]:
         yield conv.core_text(name, "float32")
     for (mask, is_causal), drops in itertools.product(_MASKS, (False, True)):
         form = AttentionVariant(dtypes.float32, mask, is_causal, drops)
-        yield attend_text(form)
-        yield backward_text(form)
+        yield attend_text(form).text
+        yield backward_text(form).text
 
 
 class ReadyFolder:

@@ -3,8 +3,9 @@
 
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, overload
+from types import EllipsisType, ModuleType
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar
+from typing import overload
 
 from wend._engine.base.devices import device as _device
 from wend._engine.base.dtypes import DType

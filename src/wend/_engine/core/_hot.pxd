@@ -12,6 +12,7 @@ cdef extern from "callables.h":
     size_t parts_address "wend_parts_address" ()
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
     int unlock_type "wend_unlock_type" (object cls) except -1
+    int tell_operators "wend_tell_operators" (object cls) except -1
     object native_call1 "wend_call1" (object f, object x)
     object native_call2 "wend_call2" (object f, object x, object y)
     int set_op_target "WEND_SET_OP_TARGET" ()
@@ -270,6 +271,7 @@ cdef extern from "objects.h":
     void empty_tensor "WEND_EMPTY_TENSOR" (Tensor handle) noexcept
     void empty_alias "WEND_EMPTY_ALIAS" (Alias alias) noexcept
     int call_aside "wend_call_aside" (object f, object x, long long number)
+    bint is_int64 "wend_is_int64" (object number) noexcept
     void fill_record "WEND_FILL_RECORD" (Record step, Trace trace, PrimitiveBase prim) noexcept
     void fill_result "WEND_FILL_RESULT" (Record step, Tensor handle, Value v, Trace trace, object type) noexcept
     void fill_operands "WEND_FILL_OPERANDS" (Record step, Trace trace, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
@@ -278,6 +280,7 @@ cdef extern from "objects.h":
     bint is_at_rest "WEND_IS_AT_REST" (Tensor handle) noexcept
     bint any_grad "WEND_ANY_GRAD" (Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2) noexcept
     bint any_inference "WEND_ANY_INFERENCE" (Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2) noexcept
+    bint any_laid_out "WEND_ANY_LAID_OUT" (Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2) noexcept
     bint same_line "WEND_SAME_LINE" (Record step, Trace trace, object last, object inner,
                                        size_t thread) noexcept
     int take_step "WEND_TAKE_STEP" (Trace trace, Record step, Value v) except -1

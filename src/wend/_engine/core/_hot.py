@@ -331,6 +331,8 @@ class Tensor:
         """The accumulated gradient, or None."""
         if self._grad is None and self.leaf is None and self.value.requires_grad:
             return SLOTS.nonleaf_grad(self)
+        if self._layout is not None and self._grad is not None:
+            SLOTS.lay_out(None, [self], None, self._grad)
         return self._grad
 
     @grad.setter
@@ -870,15 +872,14 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     values: list of run-time ints and numbers, or None
     inplace: None, or the in-place op on whose behalf h0 is to be rebound to the result
 
-    Here are steps off the trie of which nothing has to be looked at but the types of operands: the
-    op was called with these before.  `record_known` has the steps on the trie, `record_any` the
-    rest.
+    Here are steps off the trie of which only the types of operands are looked at: the op was called
+    with these before.  `record_known` has the steps on the trie, `record_any` the rest.
     """
     thread = this_thread()
     trace = LAST_TRACE if id_of(thread) == LAST_THREAD else current_trace()
     serial = trace.serial
     if trace.state is not None:
-        if n < MANY_JOINED and not prim.check_held:
+        if n < MANY_JOINED and not prim.check_held and not prim.check_numbers:
             return record_known(trace, prim, n, h0, h1, h2, rest, values, inplace)
     elif (
         prim.quick_n == n
@@ -953,7 +954,9 @@ def record_any(trace, prim, n, h0, h1, h2, rest, values, inplace):
         t = COLD.join_held(trace, prim, h0, h1, h2, rest)
         if t is not None:
             return t
-    if prim.check_held and trace.symbolic is None and any_known(n, h1, h2, rest):
+    if prim.check_numbers and trace.symbolic is None:
+        SLOTS.check_numbers(prim, n, values)
+    elif prim.check_held and trace.symbolic is None and any_known(n, h1, h2, rest):
         if not prim.pick_rows or not names_rows(h0, h1):
             SLOTS.check_held(prim, operand_list(n, h0, h1, h2, rest), values)
         elif h1.derived is not None and h1.leaf is None and not trace.volatile:
@@ -1425,10 +1428,13 @@ def record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace):
             return record(prim, n, h0, h1, h2, rest, values, inplace)
     # -- commit: from here to the end nothing can run foreign Python code in between
     if step.out_type is None:
-        return finish_many(trace, prim, step, h0, values, inplace)
-    t = commit(trace, prim, step, h0, values, inplace)
-    if t is None:
-        return record(prim, n, h0, h1, h2, rest, values, inplace)
+        t = finish_many(trace, prim, step, h0, values, inplace)
+    else:
+        t = commit(trace, prim, step, h0, values, inplace)
+        if t is None:
+            return record(prim, n, h0, h1, h2, rest, values, inplace)
+    if n > 0 and inplace is None and any_laid_out(n, h0, h1, h2):
+        SLOTS.lay_out(prim, operand_list(n, h0, h1, h2, rest), values, t)
     return t
 
 
@@ -1622,11 +1628,13 @@ def attach_view(t, h0, prim, values):
     if parent is not None and parent.base is not None:
         alias.base = parent.base
         alias.outer = parent
+        alias.plain = parent.plain
     else:
         alias.base = h0
     alias.base._views += 1
     alias.version = alias.base.version
-    alias.plain = h0.value.requires_grad and not t.value.requires_grad
+    if h0.value.requires_grad and not t.value.requires_grad:
+        alias.plain = True
     t.derived = alias
     t.value.inference = h0.value.inference
 
@@ -1737,9 +1745,10 @@ def flush_held(trace):
             if live:
                 SLOTS.execute(batch, live)
             alone = refcount(values) == ALONE
-        except BaseException:
+        except BaseException as error:
             COLD.put_back(trace, batch, live)
-            raise
+            SLOTS.surface(error)
+            raise error  # with the traceback that it has now
         finally:
             trace.flushing = False
             if not alone:
@@ -1821,7 +1830,7 @@ def is_number(a, role):
     if role == R_FLOAT:
         return type(a) is float
     if role == R_INT:
-        return type(a) is int
+        return type(a) is int and is_int64(a)
     if role == R_BOOL:
         return type(a) is bool
     return type(a) is complex
@@ -2173,6 +2182,7 @@ def install():
     )
     for cls in (Tensor, OpFunction):
         unlock_type(cls)
+    tell_operators(Tensor)
 
 
 def mark_tensor(probe):

@@ -3,8 +3,9 @@
 
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, overload
+from types import EllipsisType, ModuleType
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar
+from typing import overload
 
 from wend._engine.base.devices import device as _device
 from wend._engine.base.dtypes import DType
@@ -20,6 +21,34 @@ _bytes: TypeAlias = _builtins.bytes
 _dtype: TypeAlias = DType
 _Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
 _Size: TypeAlias = Size
+
+import numpy as _numpy
+from wend._frontend.autograd.nodes import Node as _Node
+from wend._frontend.linalg.named_results import CholeskyInfo as _CholeskyInfo
+from wend._frontend.linalg.named_results import LuFactors as _LuFactors
+from wend._frontend.linalg.named_results import LuFactorsInfo as _LuFactorsInfo
+from wend._frontend.linalg.named_results import LuParts as _LuParts
+from wend._frontend.linalg.named_results import LdlFactors as _LdlFactors
+from wend._frontend.linalg.named_results import LdlFactorsInfo as _LdlFactorsInfo
+from wend._frontend.linalg.named_results import QrParts as _QrParts
+from wend._frontend.linalg.named_results import Eigensystem as _Eigensystem
+from wend._frontend.linalg.named_results import SvdParts as _SvdParts
+from wend._frontend.linalg.named_results import FormerSvdParts as _FormerSvdParts
+from wend._frontend.linalg.named_results import SignAndLog as _SignAndLog
+from wend._frontend.linalg.named_results import InverseInfo as _InverseInfo
+from wend._frontend.linalg.named_results import SolveInfo as _SolveInfo
+from wend._frontend.linalg.named_results import TriangularSolution as _TriangularSolution
+from wend._frontend.linalg.named_results import LeastSquares as _LeastSquares
+from wend._frontend.formats import layout as _layout, memory_format as _memory_format
+from wend._frontend.random import Generator as _Generator
+from wend._frontend.removable import RemovableHandle as _RemovableHandle
+from wend._frontend.storage import TypedStorage as _TypedStorage
+from wend._frontend.storage import UntypedStorage as _UntypedStorage
+
+_Array: TypeAlias = _numpy.ndarray[Any, Any]
+_Index: TypeAlias = (
+    None | SupportsIndex | slice | EllipsisType | Tensor | _builtins.list[Any] | range
+)
 
 class _a_tau(NamedTuple):
     a: Tensor
@@ -121,48 +150,48 @@ class Tensor:
     _views: _int
     _moved: _bool
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def __add__(self, other: Any) -> Tensor: ...
-    def __radd__(self, other: Any) -> Tensor: ...
-    def __sub__(self, other: Any) -> Tensor: ...
-    def __rsub__(self, other: Any) -> Tensor: ...
-    def __mul__(self, other: Any) -> Tensor: ...
-    def __rmul__(self, other: Any) -> Tensor: ...
-    def __truediv__(self, other: Any) -> Tensor: ...
-    def __rtruediv__(self, other: Any) -> Tensor: ...
-    def __floordiv__(self, other: Any) -> Tensor: ...
-    def __rfloordiv__(self, other: Any) -> Tensor: ...
-    def __mod__(self, other: Any) -> Tensor: ...
-    def __rmod__(self, other: Any) -> Tensor: ...
-    def __pow__(self, other: Any) -> Tensor: ...
-    def __rpow__(self, other: Any) -> Tensor: ...
-    def __matmul__(self, other: Any) -> Tensor: ...
-    def __rmatmul__(self, other: Any) -> Tensor: ...
-    def __and__(self, other: Any) -> Tensor: ...
-    def __rand__(self, other: Any) -> Tensor: ...
-    def __or__(self, other: Any) -> Tensor: ...
-    def __ror__(self, other: Any) -> Tensor: ...
-    def __xor__(self, other: Any) -> Tensor: ...
-    def __rxor__(self, other: Any) -> Tensor: ...
-    def __lshift__(self, other: Any) -> Tensor: ...
-    def __rlshift__(self, other: Any) -> Tensor: ...
-    def __rshift__(self, other: Any) -> Tensor: ...
-    def __rrshift__(self, other: Any) -> Tensor: ...
-    def __iadd__(self, other: Any) -> Tensor: ...
-    def __isub__(self, other: Any) -> Tensor: ...
-    def __imul__(self, other: Any) -> Tensor: ...
-    def __itruediv__(self, other: Any) -> Tensor: ...
-    def __ifloordiv__(self, other: Any) -> Tensor: ...
-    def __imod__(self, other: Any) -> Tensor: ...
-    def __ipow__(self, other: Any) -> Tensor: ...
-    def __iand__(self, other: Any) -> Tensor: ...
-    def __ior__(self, other: Any) -> Tensor: ...
-    def __ixor__(self, other: Any) -> Tensor: ...
-    def __ilshift__(self, other: Any) -> Tensor: ...
-    def __irshift__(self, other: Any) -> Tensor: ...
-    def __lt__(self, other: Any) -> Tensor: ...
-    def __le__(self, other: Any) -> Tensor: ...
-    def __gt__(self, other: Any) -> Tensor: ...
-    def __ge__(self, other: Any) -> Tensor: ...
+    def __add__(self, other: Tensor | _Number) -> Tensor: ...
+    def __radd__(self, other: Tensor | _Number) -> Tensor: ...
+    def __sub__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rsub__(self, other: Tensor | _Number) -> Tensor: ...
+    def __mul__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rmul__(self, other: Tensor | _Number) -> Tensor: ...
+    def __truediv__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rtruediv__(self, other: Tensor | _Number) -> Tensor: ...
+    def __floordiv__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rfloordiv__(self, other: Tensor | _Number) -> Tensor: ...
+    def __mod__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rmod__(self, other: Tensor | _Number) -> Tensor: ...
+    def __pow__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rpow__(self, other: Tensor | _Number) -> Tensor: ...
+    def __matmul__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rmatmul__(self, other: Tensor | _Number) -> Tensor: ...
+    def __and__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rand__(self, other: Tensor | _Number) -> Tensor: ...
+    def __or__(self, other: Tensor | _Number) -> Tensor: ...
+    def __ror__(self, other: Tensor | _Number) -> Tensor: ...
+    def __xor__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rxor__(self, other: Tensor | _Number) -> Tensor: ...
+    def __lshift__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rlshift__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rshift__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rrshift__(self, other: Tensor | _Number) -> Tensor: ...
+    def __iadd__(self, other: Tensor | _Number) -> Tensor: ...
+    def __isub__(self, other: Tensor | _Number) -> Tensor: ...
+    def __imul__(self, other: Tensor | _Number) -> Tensor: ...
+    def __itruediv__(self, other: Tensor | _Number) -> Tensor: ...
+    def __ifloordiv__(self, other: Tensor | _Number) -> Tensor: ...
+    def __imod__(self, other: Tensor | _Number) -> Tensor: ...
+    def __ipow__(self, other: Tensor | _Number) -> Tensor: ...
+    def __iand__(self, other: Tensor | _Number) -> Tensor: ...
+    def __ior__(self, other: Tensor | _Number) -> Tensor: ...
+    def __ixor__(self, other: Tensor | _Number) -> Tensor: ...
+    def __ilshift__(self, other: Tensor | _Number) -> Tensor: ...
+    def __irshift__(self, other: Tensor | _Number) -> Tensor: ...
+    def __lt__(self, other: Tensor | _Number) -> Tensor: ...
+    def __le__(self, other: Tensor | _Number) -> Tensor: ...
+    def __gt__(self, other: Tensor | _Number) -> Tensor: ...
+    def __ge__(self, other: Tensor | _Number) -> Tensor: ...
     def __eq__(self, other: Any) -> Tensor: ...
     def __ne__(self, other: Any) -> Tensor: ...
     def __neg__(self) -> Tensor: ...
@@ -177,9 +206,9 @@ class Tensor:
     def __index__(self) -> _int: ...
     def __len__(self) -> _int: ...
     def __iter__(self) -> Iterator[Tensor]: ...
-    def __contains__(self, item: Any) -> _bool: ...
-    def __getitem__(self, key: Any) -> Tensor: ...
-    def __setitem__(self, key: Any, value: Any) -> None: ...
+    def __contains__(self, item: _builtins.object) -> _bool: ...
+    def __getitem__(self, key: _Index | tuple[_Index, ...]) -> Tensor: ...
+    def __setitem__(self, key: _Index | tuple[_Index, ...], value: Tensor | _Number) -> None: ...
     def __repr__(self) -> _str: ...
     @property
     def shape(self) -> _Size:
@@ -218,20 +247,20 @@ class Tensor:
         """The accumulated gradient, or None."""
     @grad.setter
     def grad(self, value: Tensor | None) -> None: ...
-    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> Any:
+    def backward(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None:
         """Accumulate gradients of this tensor into the `.grad` of the leaves it depends on."""
     @property
     def _version(self) -> _int: ...
     @property
     def H(self) -> Tensor: ...
     T: Tensor
-    def __array__(self, dtype: Any = None, copy: _bool | None = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: _bool | None = None) -> _Array:
         """The call behind `np.asarray(tensor)`: an array in shared memory, or of another dtype."""
     def __array_namespace__(self, *, api_version: _str | None = None) -> Any:
         """`wend.xp`, the array API over tensors. Raises ValueRefused for an unknown version."""
-    def __array_wrap__(self, array: Any, context: _builtins.object = None, return_scalar: _bool = False) -> Tensor:
+    def __array_wrap__(self, array: _Array, context: _builtins.object = None, return_scalar: _bool = False) -> Tensor:
         """The result of a NumPy function with a tensor among its arguments: a tensor."""
-    def __buffer__(self, flags: _int) -> Any:
+    def __buffer__(self, flags: _int) -> _builtins.memoryview:
         """The buffer protocol (`memoryview(tensor)`), which Python offers to classes from 3.12 on."""
     def __copy__(self) -> Tensor:
         """The result of `copy.copy(tensor)`: another tensor in the same memory."""
@@ -261,11 +290,14 @@ class Tensor:
         """`torch.Tensor._indices`: see `wend.sparse`."""
     def _is_view(self) -> _bool:
         """Whether this tensor is a view of another tensor."""
+    @staticmethod
+    def _make_subclass(cls: _builtins.type, data: Tensor, require_grad: _bool = False) -> Tensor:
+        """An instance of a subclass of Tensor that shares the values of `data`, without history."""
     def _nnz(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor._nnz`: see `wend.sparse`."""
     def _repr_html_(self) -> _str:
         """The HTML of a tensor in a notebook."""
-    def _typed_storage(self) -> Any:
+    def _typed_storage(self) -> _TypedStorage:
         """The memory of this tensor, as elements of the tensor's dtype."""
     def _values(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor._values`: see `wend.sparse`."""
@@ -393,15 +425,15 @@ class Tensor:
         """y = index of the first greatest element along `dim`, of the flat tensor for None."""
     def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
         """y = index of the first least element along `dim`, of the flat tensor for None."""
-    def argsort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> Tensor:
+    def argsort(self, dim: _int = -1, descending: _bool = False, stable: _bool | None = None) -> Tensor:
         """y = the indices that put the elements in order along `dim`; ties keep their order."""
-    def argwhere(self) -> Any:
+    def argwhere(self) -> Tensor:
         """As `nonzero`."""
-    def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+    def as_strided(self, size: Sequence[_int] | _int, stride: Sequence[_int] | _int, storage_offset: Any = None) -> Tensor:
         """A view of the memory that input lies in, with the given extents and steps between elements."""
     def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """Make this tensor the view that `as_strided` gives of its memory."""
-    def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: _int | None = None) -> Tensor:
+    def as_strided_scatter(self, src: Tensor, size: Sequence[_int] | _int, stride: Sequence[_int] | _int, storage_offset: _int | None = None) -> Tensor:
         """input, with the elements that as_strided would view replaced by src."""
     def as_subclass(self, cls: _builtins.type) -> Tensor:
         """This tensor as an instance of a subclass of Tensor, with the same value."""
@@ -429,13 +461,13 @@ class Tensor:
         """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
         """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
-    def bernoulli(self, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
+    def bernoulli(self, p: Any = None, *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
         """1 with probability input (or p), else 0; the dtype of `input`."""
-    def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: Any = None) -> Tensor:
+    def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: _Generator | None = None) -> Tensor:
         """Fill with 1 (probability p) and 0. Raises as `probability`."""
     def bfloat16(self) -> Tensor:
         """This tensor as torch.bfloat16."""
-    def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Any:
+    def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
         """y[k] = how often k occurs in input, or the sum of the weights there."""
     def bitwise_and(self, other: Tensor | _Number) -> Tensor:
         """y = input & other."""
@@ -473,7 +505,7 @@ class Tensor:
         """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
     def byte(self) -> Tensor:
         """This tensor as torch.uint8."""
-    def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Any = None) -> Tensor:
+    def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: _Generator | None = None) -> Tensor:
         """Fill with Cauchy numbers. Raises ValueRefused unless sigma > 0."""
     def ccol_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.ccol_indices`: see `wend.sparse`."""
@@ -493,7 +525,7 @@ class Tensor:
         """The inverse of A, of its Cholesky factor: L L^H = A, or with `upper` U^H U = A."""
     def cholesky_solve(self, input2: Tensor, upper: _bool = False) -> Tensor:
         """X such that A X = B, of the Cholesky factor of A: L L^H = A, or with `upper` U^H U = A."""
-    def chunk(self, chunks: _int, dim: _int = 0) -> Any:
+    def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     @overload
     def clamp(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
@@ -551,13 +583,13 @@ class Tensor:
     @overload
     def clip_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
         """y = min(max(input, min), max) for tensors; either bound may be None."""
-    def clone(self, *args: Any, **kwargs: Any) -> Tensor:
+    def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """y = x, in new memory."""
     def coalesce(self) -> Tensor:
         """This tensor: dense, with nothing put off."""
     def col_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.col_indices`: see `wend.sparse`."""
-    def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Any:
+    def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Tensor:
         """(count, r): all choices of r elements of a vector, in the order of places."""
     def conj(self) -> Tensor:
         """The complex conjugate of the elements; a real tensor gives itself."""
@@ -565,7 +597,7 @@ class Tensor:
         """y = the complex conjugate of input, in memory of its own."""
     def conj_physical_(self) -> Tensor:
         """y = the complex conjugate of input, in memory of its own."""
-    def contiguous(self, memory_format: Any = None) -> Tensor:
+    def contiguous(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
     def copy_(self, other: Any, non_blocking: _bool = False) -> Tensor:
         """Overwrite this tensor by `other`, broadcast and cast.  Gradients flow to `other`."""
@@ -591,13 +623,13 @@ class Tensor:
         """y = number of elements over `dim` that are not 0 (int64)."""
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """y[i, j] = the covariance of rows i and j over the observations, given by columns."""
-    def cpu(self, memory_format: Any = None) -> Tensor:
+    def cpu(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor: already on the CPU."""
     def cross(self, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
         """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.crow_indices`: see `wend.sparse`."""
-    def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
+    def cuda(self, device: _device | _str | _int | None = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
         """Raises DeviceError: no CUDA device is available."""
     def cummax(self, dim: _int | None) -> _values_indices:
         """(values, indices): greatest element so far along `dim`, and the last place of that value."""
@@ -647,37 +679,37 @@ class Tensor:
         """y = the derivative of lgamma at input."""
     def dim_order(self, *, ambiguity_check: Any = False) -> tuple[_int, ...]:
         """The dims from the slowest to the quickest in memory, as the strides order them."""
-    def dist(self, other: Tensor, p: Any = 2) -> Tensor:
+    def dist(self, other: Tensor, p: _float | _str | None = 2) -> Tensor:
         """y = p-norm of all elements of x - other."""
     @overload
     def div(self, other: Tensor | _Number) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     @overload
-    def div(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
+    def div(self, other: Tensor | _Number, *, rounding_mode: _str | None) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     @overload
     def div_(self, other: Tensor | _Number) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     @overload
-    def div_(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
+    def div_(self, other: Tensor | _Number, *, rounding_mode: _str | None) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     @overload
     def divide(self, other: Tensor | _Number) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     @overload
-    def divide(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
+    def divide(self, other: Tensor | _Number, *, rounding_mode: _str | None) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     @overload
     def divide_(self, other: Tensor | _Number) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     @overload
-    def divide_(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
+    def divide_(self, other: Tensor | _Number, *, rounding_mode: _str | None) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     def dot(self, tensor: Tensor) -> Tensor:
         """y = sum of x * v for two vectors of equal length."""
     def double(self) -> Tensor:
         """This tensor as torch.float64."""
-    def dsplit(self, indices_or_sections: Any) -> Any:
+    def dsplit(self, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
         """Views of parts along dim 2."""
     def eig(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
         """Removed from PyTorch: raises, and names linalg.eig."""
@@ -721,7 +753,7 @@ class Tensor:
         """y = e ** input - 1, exact near 0."""
     def expm1_(self) -> Tensor:
         """y = e ** input - 1, exact near 0."""
-    def exponential_(self, lambd: _float = 1.0, *, generator: Any = None) -> Tensor:
+    def exponential_(self, lambd: _float = 1.0, *, generator: _Generator | None = None) -> Tensor:
         """Fill with exponential numbers of rate lambd. Raises ValueRefused unless lambd > 0."""
     def fill_(self, value: _builtins.object) -> Tensor:
         """Overwrite every element by `value`, a number or a 0-d tensor."""
@@ -781,7 +813,7 @@ class Tensor:
         """y = input >= other."""
     def ge_(self, other: Tensor | _Number) -> Tensor:
         """y = input >= other."""
-    def geometric_(self, p: _float, *, generator: Any = None) -> Tensor:
+    def geometric_(self, p: _float, *, generator: _Generator | None = None) -> Tensor:
         """Fill with the number of trials up to the first success."""
     def geqrf(self) -> _a_tau:
         """(a, tau): the factors of a QR decomposition as reflections: R above, vectors below."""
@@ -790,7 +822,7 @@ class Tensor:
     def get_device(self) -> _int:
         """-1 on the CPU."""
     @property
-    def grad_fn(self) -> Any: ...
+    def grad_fn(self) -> _Node | None: ...
     def greater(self, other: Tensor | _Number) -> Tensor:
         """y = input > other."""
     def greater_(self, other: Tensor | _Number) -> Tensor:
@@ -817,7 +849,7 @@ class Tensor:
         """y[b] = how many elements fall into the b-th of `bins` equal parts of [min, max]."""
     def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> Any:
         """(hist, bin_edges): the number of elements (or the sum of their weights) in each bin."""
-    def hsplit(self, indices_or_sections: Any) -> Any:
+    def hsplit(self, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
         """Views of parts along dim 1 (of a vector along dim 0)."""
     def hypot(self, other: Tensor) -> Tensor:
         """y = sqrt(input^2 + other^2), without overflow in between."""
@@ -883,8 +915,8 @@ class Tensor:
         """Whether the dtype is complex."""
     def is_conj(self) -> _bool:
         """False: there are no such tensors here."""
-    def is_contiguous(self, memory_format: Any = None) -> _bool:
-        """Whether the elements lie in row-major order without gaps."""
+    def is_contiguous(self, memory_format: _memory_format | None = None) -> _bool:
+        """Whether the elements lie in row-major (or the given) order without gaps."""
     @property
     def is_cpu(self) -> Any: ...
     @property
@@ -913,7 +945,7 @@ class Tensor:
     def is_nested(self) -> _bool: ...
     def is_nonzero(self) -> _bool:
         """Truth of a one-element tensor."""
-    def is_pinned(self, device: Any = None) -> _bool:
+    def is_pinned(self, device: _device | _str | _int | None = None) -> _bool:
         """False: there is no accelerator to pin memory for."""
     @property
     def is_quantized(self) -> _bool: ...
@@ -935,11 +967,11 @@ class Tensor:
     def is_xla(self) -> _bool: ...
     @property
     def is_xpu(self) -> _bool: ...
-    def isclose(self, other: Tensor, rtol: Any = ..., atol: Any = ..., equal_nan: _bool = False) -> Tensor:
+    def isclose(self, other: Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = False) -> Tensor:
         """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
     def isfinite(self) -> Tensor:
         """y = input is neither infinite nor NaN."""
-    def isin(self, test_elements: Any, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Any:
+    def isin(self, test_elements: Any, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Tensor:
         """y = whether each element is among test_elements (invert: is not). Either may be a number."""
     def isinf(self) -> Tensor:
         """y = input is infinite."""
@@ -953,7 +985,7 @@ class Tensor:
         """y = True where the imaginary part is 0, as that of a real number is."""
     def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False, *, out: Any = None) -> Tensor:
         """The signal whose stft is nearest to the input, in the sense of least squares."""
-    def item(self) -> Any:
+    def item(self) -> _builtins.bool | _builtins.int | _builtins.float:
         """The value of a tensor with a single element, as a Python number.  Raises RuntimeError."""
     @property
     def itemsize(self) -> _int: ...
@@ -1007,7 +1039,7 @@ class Tensor:
         """y = the logarithm of input to base 2."""
     def log_(self) -> Tensor:
         """y = the natural logarithm of input."""
-    def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: Any = None) -> Tensor:
+    def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: _Generator | None = None) -> Tensor:
         """Fill with numbers whose logarithm is normal. Raises ValueRefused unless std > 0."""
     def log_softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow."""
@@ -1128,7 +1160,7 @@ class Tensor:
         """y = input * other; and, of bools."""
     def mul_(self, other: Tensor | _Number) -> Tensor:
         """y = input * other; and, of bools."""
-    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Indices drawn with probabilities proportional to the rows of `input`."""
     def multiply(self, other: Tensor | _Number) -> Tensor:
         """y = input * other; and, of bools."""
@@ -1154,11 +1186,11 @@ class Tensor:
     @overload
     def nanmedian(self, dim: _int, keepdim: _bool = False) -> _values_indices:
         """y = the median of all elements that are not NaN, the lower of the two in the middle."""
-    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
+    def nanquantile(self, q: Tensor | _Number, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
         """The q-th quantiles of the elements that are not NaN; see `quantiles`."""
     def nansum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
-    def narrow(self, *args: Any, **kwargs: Any) -> Tensor:
+    def narrow(self, dim: _int, start: _int | Tensor, length: _int) -> Tensor:
         """y = x[..., start:start+length, ...] along dim `dim`; a negative start counts from the end."""
     def narrow_copy(*args: Any, **kwargs: Any) -> Any:
         """As `narrow`, in memory of its own."""
@@ -1180,31 +1212,44 @@ class Tensor:
         """y = -input. Raises DTypeError for bools."""
     def nelement(self) -> _int:
         """Number of elements."""
-    def new(self, *args: _builtins.object, **kwargs: _builtins.object) -> Tensor:
+    def new(self, *args: Any, **kwargs: _builtins.object) -> Tensor:
         """A tensor of this dtype from sizes or data."""
-    def new_empty(self, *size: _builtins.object, **keywords: _builtins.object) -> Tensor:
+    @overload
+    def new_empty(self, *, size: Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor: ...
+    @overload
+    def new_empty(self, *size: _int | Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
         """A tensor of this tensor's type, with arbitrary elements."""
-    def new_empty_strided(self, size: Sequence[_int], stride: Sequence[_int], **keywords: _builtins.object) -> Tensor:
+    def new_empty_strided(self, size: Sequence[_int], stride: Sequence[_int], **keywords: Any) -> Tensor:
         """A tensor of this tensor's type and of these strides, with arbitrary elements."""
-    def new_full(self, size: _int | Sequence[_int], fill_value: Any, **keywords: _builtins.object) -> Tensor:
+    def new_full(self, size: _int | Sequence[_int], fill_value: Any, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
         """A constant of this tensor's type."""
-    def new_ones(self, *size: _builtins.object, **keywords: _builtins.object) -> Tensor:
+    @overload
+    def new_ones(self, *, size: Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor: ...
+    @overload
+    def new_ones(self, *size: _int | Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
         """Ones of this tensor's type."""
-    def new_tensor(self, data: Any, **keywords: Any) -> Tensor:
+    def new_tensor(self, data: Any, *, dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
         """`tensor(data)` of this tensor's type."""
-    def new_zeros(self, *size: _builtins.object, **keywords: _builtins.object) -> Tensor:
+    @overload
+    def new_zeros(self, *, size: Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor: ...
+    @overload
+    def new_zeros(self, *size: _int | Sequence[_int], dtype: _dtype | None = ..., device: _device | _str | _int | None = ..., layout: _layout | None = ..., requires_grad: _bool = ..., pin_memory: _bool = ..., out: Tensor | None = ..., memory_format: _memory_format | None = ...) -> Tensor:
         """Zeros of this tensor's type."""
     def nextafter(self, other: Tensor) -> Tensor:
         """y = the next number that the dtype has after input, towards other."""
     def nextafter_(self, other: Tensor) -> Tensor:
         """y = the next number that the dtype has after input, towards other."""
-    def nonzero(self, *, as_tuple: _bool = False, out: Any = None) -> Any:
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
+        """(count, rank) of int64: the positions of the elements that are not zero, in order."""
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]:
         """(count, rank) of int64: the positions of the elements that are not zero, in order."""
     def nonzero_static(self, *, size: _int, fill_value: Tensor | _Number = -1) -> Tensor:
         """y[k, :] = the position of the k-th element that is not zero, in row-major order."""
-    def norm(self, *args: Any, **kwargs: Any) -> Tensor:
+    def norm(self, p: _float | _str | None = 'fro', dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> Tensor:
         """y = p-norm of the elements of x over `dim`; 'fro' is 2, 'nuc' the sum of singular values."""
-    def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: Any = None) -> Tensor:
+    def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: _Generator | None = None) -> Tensor:
         """Fill with normal numbers."""
     def not_equal(self, other: Tensor | _Number) -> Tensor:
         """y = input != other."""
@@ -1212,7 +1257,7 @@ class Tensor:
         """y = input != other."""
     def numel(self) -> _int:
         """Number of elements."""
-    def numpy(self, *, force: _bool = False) -> Any:
+    def numpy(self, *, force: _bool = False) -> _Array:
         """The array that shares this tensor's memory: writes to either show in both."""
     def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """linalg.householder_product."""
@@ -1228,7 +1273,7 @@ class Tensor:
     @overload
     def permute(self, *dims: _int) -> Tensor:
         """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
-    def pin_memory(self, device: Any = None) -> Tensor:
+    def pin_memory(self, device: _device | _str | _int | None = None) -> Tensor:
         """There is no accelerator to pin memory for: this tensor."""
     def pinverse(self, rcond: _float = 1e-15, *, out: Any = None) -> Tensor:
         """linalg.pinv with singular values up to rcond times the largest taken for 0."""
@@ -1238,16 +1283,8 @@ class Tensor:
         """`polygamma` in place. Raises DTypeError for a tensor of integers."""
     def positive(self) -> Tensor:
         """The tensor itself.  Raises DTypeError for bool."""
-    @overload
-    def pow(self, exponent: Any) -> Tensor:
-        """y = input ** exponent, for exponents that need only products, quotients and roots."""
-    @overload
     def pow(self, exponent: Tensor | _Number) -> Tensor:
         """y = input ** exponent, for exponents that need only products, quotients and roots."""
-    @overload
-    def pow_(self, exponent: Any) -> Tensor:
-        """y = input ** exponent, for exponents that need only products, quotients and roots."""
-    @overload
     def pow_(self, exponent: Tensor | _Number) -> Tensor:
         """y = input ** exponent, for exponents that need only products, quotients and roots."""
     def prelu(self, weight: Tensor) -> Tensor:
@@ -1258,15 +1295,15 @@ class Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
-    def qr(self, some: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> Any:
+    def qr(self, some: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _QrParts:
         """linalg.qr, 'complete' unless `some`."""
-    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
+    def quantile(self, q: Tensor | _Number, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor:
         """The q-th quantiles along `dim`, or of all elements; see `quantiles`."""
     def rad2deg(self) -> Tensor:
         """y = input * 180 / pi."""
     def rad2deg_(self) -> Tensor:
         """y = input * 180 / pi."""
-    def random_(self, *bounds: _int, generator: Any = None, **kw: Any) -> Tensor:
+    def random_(self, *bounds: _int, generator: _Generator | None = None, **kw: Any) -> Tensor:
         """Fill with integers: random_(), random_(to), random_(from, to)."""
     def ravel(self) -> Tensor:
         """y = x as one dim, in row-major order."""
@@ -1278,9 +1315,9 @@ class Tensor:
         """y = 1 / input."""
     def reciprocal_(self) -> Tensor:
         """y = 1 / input."""
-    def register_hook(self, hook: Callable[..., Any]) -> Any:
+    def register_hook(self, hook: Callable[..., Any]) -> _RemovableHandle:
         """Call `hook(grad)` when this tensor's gradient is known; a result replaces the gradient."""
-    def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> Any:
+    def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> _RemovableHandle:
         """Call `hook(tensor)` after the gradient has been added to this leaf's `.grad`."""
     def relu(self) -> Tensor:
         """y = max(input, 0); gradient 0 at 0."""
@@ -1290,9 +1327,9 @@ class Tensor:
         """y = input - floor(input / other) * other: the remainder with the sign of other."""
     def remainder_(self, other: Tensor | _Number) -> Tensor:
         """y = input - floor(input / other) * other: the remainder with the sign of other."""
-    def renorm(self, p: Any, dim: _int, maxnorm: Tensor | _Number) -> Tensor:
+    def renorm(self, p: _float | _str | None, dim: _int, maxnorm: Tensor | _Number) -> Tensor:
         """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
-    def renorm_(self, p: Any, dim: _int, maxnorm: Tensor | _Number) -> Tensor:
+    def renorm_(self, p: _float | _str | None, dim: _int, maxnorm: Tensor | _Number) -> Tensor:
         """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
     @overload
     def repeat(self, repeats: Sequence[_int] | _int) -> Tensor:
@@ -1300,7 +1337,11 @@ class Tensor:
     @overload
     def repeat(self, *repeats: _int) -> Tensor:
         """y = input, repeats[d] times over along dim d; there may be more repeats than dims."""
-    def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None) -> Any:
+    @overload
+    def repeat_interleave(self, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
+        """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements)."""
+    @overload
+    def repeat_interleave(self, *, output_size: _int | None = None) -> Tensor:
         """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements)."""
     def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
         """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""
@@ -1314,11 +1355,11 @@ class Tensor:
         """self in the shape of other."""
     def resize(self, *sizes: _builtins.object) -> Tensor:
         """`resize_` without a change of this tensor; PyTorch has deprecated the method."""
-    def resize_(self, *sizes: _builtins.object, size: Any = None, memory_format: Any = None) -> Tensor:
+    def resize_(self, *sizes: _builtins.object, size: Any = None, memory_format: _memory_format | None = None) -> Tensor:
         """Give this tensor a new shape; elements are kept in row-major order, new elements are 0."""
     def resize_as(self, tensor: Tensor) -> Tensor:
         """`resize` to the shape of another tensor; PyTorch has deprecated the method."""
-    def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
         """resize_ to the shape of `the_template`."""
     def resize_as_sparse_(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.resize_as_sparse_`: see `wend.sparse`."""
@@ -1424,7 +1465,7 @@ class Tensor:
         """y = sinh(input)."""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
         """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
-    def slogdet(self, *, out: tuple[Tensor, ...] | None = None) -> Any:
+    def slogdet(self, *, out: tuple[Tensor, ...] | None = None) -> _SignAndLog:
         """linalg.slogdet."""
     def smm(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.smm`: see `wend.sparse`."""
@@ -1432,7 +1473,7 @@ class Tensor:
         """y = exp(x) / sum of exp(x) along dim."""
     def solve(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
         """Removed from PyTorch: raises, and names linalg.solve."""
-    def sort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
+    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool | None = None) -> _values_indices:
         """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
     def sparse_dim(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.sparse_dim`: see `wend.sparse`."""
@@ -1442,9 +1483,9 @@ class Tensor:
         """`torch.Tensor.sparse_resize_`: see `wend.sparse`."""
     def sparse_resize_and_clear_(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.sparse_resize_and_clear_`: see `wend.sparse`."""
-    def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
+    def split(self, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given."""
-    def split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0) -> Any:
+    def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Views of parts of the given sizes along `dim`. Raises ShapeError for sizes of another sum."""
     def sqrt(self) -> Tensor:
         """y = the square root of input; NaN below 0; gradient inf at 0."""
@@ -1460,19 +1501,23 @@ class Tensor:
     @overload
     def squeeze(self, *dim: _int) -> Tensor:
         """y = x without dims of extent 1: all such dims, or those among `dim`."""
-    def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def squeeze_(self, dim: Sequence[_int] | _int | None = None) -> Tensor:
         """y = x without dims of extent 1: all such dims, or those among `dim`."""
     def sspaddmm(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.sspaddmm`: see `wend.sparse`."""
-    def std(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
+    def std(self, dim: Sequence[_int] | _int | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: _str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None, *, out: Any = None) -> Tensor:
         """y[..., f, t] = the entry f of the transform of the window that begins at t * hop_length."""
-    def storage(self) -> Any:
+    def storage(self) -> _TypedStorage:
         """The memory of this tensor, as elements of the tensor's dtype."""
     def storage_offset(self) -> _int:
         """Position of the first element in the storage, in elements."""
-    def stride(self, dim: _int | None = None) -> Any:
+    @overload
+    def stride(self, dim: None = None) -> tuple[_int, ...]:
+        """Steps in elements from an index to the next, per dim or of a dim."""
+    @overload
+    def stride(self, dim: _int) -> _int:
         """Steps in elements from an index to the next, per dim or of a dim."""
     @overload
     def sub(self, other: Tensor | _Number) -> Tensor:
@@ -1512,23 +1557,23 @@ class Tensor:
         """y = input - other. Raises DTypeError for bools."""
     def sum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim`."""
-    def sum_to_size(self, *sizes: Any, size: Any = None) -> Any:
+    def sum_to_size(self, *sizes: Any, size: Any = None) -> Tensor:
         """self summed over the dims that broadcasting the size to self's shape would repeat."""
-    def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any:
+    def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> _FormerSvdParts:
         """(U, S, V): input = U diag(S) V^T; without `compute_uv`, U and V are zeros."""
     def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
         """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
-    def swapaxes_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
         """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
     def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
-    def swapdims_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
     def symeig(*args: _builtins.object, **kwargs: _builtins.object) -> Any:
         """Removed from PyTorch: raises, and names linalg.eigh."""
     def t(self) -> Tensor:
         """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
-    def t_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def t_(self) -> Tensor:
         """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
     def take(self, index: Tensor) -> Tensor:
         """y[...] = input.ravel()[index[...]]: elements by place in row-major order."""
@@ -1542,7 +1587,7 @@ class Tensor:
         """y = tanh(input)."""
     def tanh_(self) -> Tensor:
         """y = tanh(input)."""
-    def tensor_split(self, indices_or_sections: Any, dim: _int = 0) -> Any:
+    def tensor_split(self, indices_or_sections: _int | Sequence[_int] | Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
         """Views of parts along `dim`: so many of nearly equal size, or cut at the given places."""
     @overload
     def tile(self, dims: Sequence[_int] | _int) -> Tensor:
@@ -1550,11 +1595,18 @@ class Tensor:
     @overload
     def tile(self, *dims: _int) -> Tensor:
         """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
-    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+    @overload
+    def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
+    @overload
+    def to(self, device: _device | _str | _int | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
+    @overload
+    def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """This tensor, dense already, in that dtype."""
-    def to_device(self, device: Any, *, stream: Any = None) -> Tensor:
+    def to_device(self, device: _device | _str | _int | None, *, stream: Any = None) -> Tensor:
         """This tensor on a device: the array API's name of `to`."""
     def to_padded_tensor(self, padding: _float, output_size: Sequence[_int] | None = None) -> Tensor:
         """Raises ArgumentTypeError: only a nested tensor has components to pad."""
@@ -1570,7 +1622,7 @@ class Tensor:
         """`torch.Tensor.to_sparse_csc`: see `wend.sparse`."""
     def to_sparse_csr(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.to_sparse_csr`: see `wend.sparse`."""
-    def tolist(self) -> Any:
+    def tolist(self) -> _builtins.list[Any]:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _values_indices:
         """(values, indices): the k greatest (or least) elements along `dim`, in order."""
@@ -1578,9 +1630,9 @@ class Tensor:
         """The sum of the main diagonal of a matrix. Raises ShapeError unless input is 2-d."""
     def transpose(self, dim0: _int, dim1: _int) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
-    def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
-    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> Any:
+    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _TriangularSolution:
         """(solution, cloned_coefficient): X such that A X = input, and a copy of A."""
     def tril(self, diagonal: _int = 0) -> Tensor:
         """y = input on and below a diagonal of the last two dims, zero above."""
@@ -1598,11 +1650,15 @@ class Tensor:
         """y = input without the fraction."""
     def trunc_(self) -> Tensor:
         """y = input without the fraction."""
-    def type(self, dtype: Any = None, non_blocking: _bool = False) -> Any:
+    @overload
+    def type(self, dtype: None = None, non_blocking: _bool = False) -> _str:
+        """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
+    @overload
+    def type(self, dtype: _dtype | _str | _builtins.type[Tensor], non_blocking: _bool = False) -> Tensor:
         """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
     def type_as(self, other: Tensor) -> Tensor:
         """This tensor in the dtype of `other`, on the same device."""
-    def unbind(self, dim: _int = 0) -> Any:
+    def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
         """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
     @overload
     def unflatten(self, dim: _int, sizes: Sequence[_int] | _int) -> Tensor:
@@ -1614,33 +1670,60 @@ class Tensor:
         """y[..., w, ..., k] = x[..., w * step + k, ...]: the windows of `size` elements along a dim."""
     def uniform_(self, from_: _float = 0.0, to: _float = 1.0, *, generator: Any = None, **kw: Any) -> Tensor:
         """Fill with uniform numbers from..to; both parts of complex numbers."""
-    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
+    @overload
+    def unique(self, sorted: _bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: _int | None = None) -> Tensor:
         """The different elements (or slices along `dim`) in order, each once."""
-    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
+    @overload
+    def unique(self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: _int | None = None) -> tuple[Tensor, Tensor]:
+        """The different elements (or slices along `dim`) in order, each once."""
+    @overload
+    def unique(self, sorted: _bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: _int | None = None) -> tuple[Tensor, Tensor]:
+        """The different elements (or slices along `dim`) in order, each once."""
+    @overload
+    def unique(self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """The different elements (or slices along `dim`) in order, each once."""
+    @overload
+    def unique_consecutive(self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: _int | None = None) -> Tensor:
         """The first element (or slice along `dim`) of each run of equal elements, in place order."""
-    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> Any:
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: _int | None = None) -> tuple[Tensor, Tensor]:
+        """The first element (or slice along `dim`) of each run of equal elements, in place order."""
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[True], dim: _int | None = None) -> tuple[Tensor, Tensor]:
+        """The first element (or slice along `dim`) of each run of equal elements, in place order."""
+    @overload
+    def unique_consecutive(self, *, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """The first element (or slice along `dim`) of each run of equal elements, in place order."""
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """As `chunk`."""
-    def unsafe_split(self, split_size: Any, dim: _int = 0) -> Any:
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """As `split`."""
-    def unsafe_split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0, *, out: Any = None) -> Any:
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0, *, out: Any = None) -> tuple[Tensor, ...]:
         """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
     def unsqueeze(self, dim: _int) -> Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
-    def unsqueeze_(self, *args: Any, **kwargs: Any) -> Tensor:
+    def unsqueeze_(self, dim: _int) -> Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
-    def untyped_storage(self) -> Any:
+    def untyped_storage(self) -> _UntypedStorage:
         """The bytes of the memory that this tensor lies in."""
     def values(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.values`: see `wend.sparse`."""
-    def var(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
+    def var(self, dim: Sequence[_int] | _int | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sum((x - mean)**2) / max(0, n - correction) over `dim`."""
     def vdot(self, other: Tensor) -> Tensor:
         """y = sum of conj(x) * v for two vectors of equal length."""
-    def view(self, *args: Any, **kwargs: Any) -> Tensor:
+    @overload
+    def view(self, *shape: _int) -> Tensor:
+        """y = x in the given shape, sharing x's elements; an extent may be -1."""
+    @overload
+    def view(self, size: Sequence[_int]) -> Tensor:
+        """y = x in the given shape, sharing x's elements; an extent may be -1."""
+    @overload
+    def view(self, dtype: _dtype) -> Tensor:
         """y = x in the given shape, sharing x's elements; an extent may be -1."""
     def view_as(self, other: Tensor) -> Tensor:
         """This tensor viewed in the shape of `other`."""
-    def vsplit(self, indices_or_sections: Any) -> Any:
+    def vsplit(self, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
         """Views of parts along dim 0."""
     def where(self, condition: Tensor, other: Any) -> Tensor:
         """self where condition holds, else other."""

@@ -3,8 +3,9 @@
 
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, overload
+from types import EllipsisType, ModuleType
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar
+from typing import overload
 
 from wend._engine.base.devices import device as _device
 from wend._engine.base.dtypes import DType
@@ -19,6 +20,12 @@ _bytes: TypeAlias = _builtins.bytes
 _dtype: TypeAlias = DType
 _Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
 _Size: TypeAlias = Size
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R", covariant=True)
+
+class _Forward(Protocol[_P, _R]):
+    def forward(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
 
 class ModeBlock:
     ...
@@ -47,7 +54,7 @@ class WriteBlock:
 class ModuleBase:
     ...
     n_hooks: _int
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __call__(self: _Forward[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
 def call_module(module: Any, args: Any, kwargs: Any) -> Any: ...
 def note_module_class(cls: Any) -> Any: ...
 def mirrored(attributes: Any, members: Any) -> Any: ...

@@ -160,6 +160,12 @@ def any_inference(n: int, *handles: Any) -> bool:
     return any(h.value.inference for h in handles[:n])
 
 
+def any_laid_out(n: int, *handles: Any) -> bool:
+    """Whether any of an op's first operands, or its base, does not lie in row-major order."""
+    bases = [None if h.derived is None else h.derived.base for h in handles[:n]]
+    return any(h is not None and h._layout is not None for h in (*handles[:n], *bases))
+
+
 def is_at_rest(handle: Any) -> bool:
     """Whether a handle's own value is the operand, and the handle derives from nothing."""
     return handle.derived is None and handle.leaf is handle.value.leaf
@@ -211,6 +217,11 @@ def call_aside(function: Any, x: Any, number: int) -> int:
     return 0
 
 
+def is_int64(number: int) -> bool:
+    """Whether an int has 64 bits at most, with the sign."""
+    return -(1 << 63) <= number < 1 << 63
+
+
 def share_alias(parts: Any, first: Any) -> None:
     """Let all parts share the first part's note of derivation: `derived`."""
     for k in range(1, len(parts)):
@@ -234,6 +245,7 @@ _STAND_INS = {
     "fill_operands": fill_operands,
     "any_grad": any_grad,
     "any_inference": any_inference,
+    "any_laid_out": any_laid_out,
     "is_at_rest": is_at_rest,
     "is_ready": is_ready,
     "take_step": take_step,
@@ -260,6 +272,7 @@ _STAND_INS = {
     "share_alias": share_alias,
     "swap_classes": swap_classes,
     "call_aside": call_aside,
+    "is_int64": is_int64,
     **dict.fromkeys(("as_type", "as_state", "as_handle"), lambda o: o),
     "drop_last": list.pop,
     "call_forward": call_forward,

@@ -288,7 +288,8 @@ def note_program(prim, n, program, outs):
     prim.last_program = program
     prim.last_outs = outs
     prim.last_n = n
-    quick = 0 < n <= 3 and not prim.sized and not prim.is_view and not prim.check_held
+    looked_at = prim.check_held or prim.check_numbers
+    quick = 0 < n <= 3 and not prim.sized and not prim.is_view and not looked_at
     prim.quick_n = n if quick and type(outs) is not tuple and not program.many else -1
     prim.flows = prim.is_differentiable and program.real
 

@@ -88,6 +88,7 @@ cdef class CoreSlots:
     cdef public object attach_reshape
     cdef public object become_view
     cdef public object check_view
+    cdef public object lay_out
     cdef public object note_holders
     cdef public object rederive
     cdef public object relabel
@@ -103,12 +104,14 @@ cdef class CoreSlots:
     cdef public object strip_device
     cdef public object torch_function
     cdef public object check_held
+    cdef public object check_numbers
     cdef public object evict
     cdef public object execute
     cdef public object execute_many
     cdef public object module_error
     cdef public object on_beat
     cdef public object park
+    cdef public object surface
     cdef public object take_back
     cdef public object unavailable
     cdef public object user_site
@@ -213,6 +216,7 @@ cdef class PrimitiveBase:
     cdef public bint all_sizes
     cdef public bint check_strides
     cdef public bint check_held
+    cdef public bint check_numbers
     cdef public bint pick_rows
     cdef public bint joins_held
     cdef public PrimitiveBase piece

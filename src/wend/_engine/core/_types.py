@@ -7,6 +7,7 @@ part of the core.  A step of a known path only compares its types: the rest runs
 `type_tag`, `put_type` and the like come from `type_table.h`, or, uncompiled, from `_select.py`.
 """
 
+from wend._engine.base.arithmetic import power, quotient
 from wend._engine.base.errors import DeviceError, ShapeError
 from wend._engine.base.shapes import Size
 
@@ -79,6 +80,7 @@ class CoreSlots:
         self.attach_reshape = None  # (view, source, op, args): whether the result is a view
         self.become_view = None  # (handle, view, name): an in-place view op
         self.check_view = None  # (op, handle, args): the error of a `view` that strides forbid
+        self.lay_out = None  # (op, operands, args, result): order in memory; op None: of a gradient
         self.note_holders = None  # (noted, handle): notes holders that a write to a view changes
         self.rederive = None  # (handle): renews the value after a change of base or storage
         self.relabel = None  # (handle): renews the value with the handle's own leaf
@@ -96,12 +98,14 @@ class CoreSlots:
         self.torch_function = None  # (op, args, kwargs): calls users' `__torch_function__`
         # Flushes and lines.
         self.check_held = None  # (op, operands, args): checks the values of held indices
+        self.check_numbers = None  # (op, number of operands, args): checks numbers
         self.evict = None  # (root): drops the older half of a trie
         self.execute = None  # (job, wanted): computes one flush
         self.execute_many = None  # (jobs, wanted of each): computes several flushes together
         self.module_error = None  # (error, trace): notes the module path on an exception
         self.on_beat = None  # (trace, code, instruction): whether the program's loop begins anew
         self.park = None  # (trace): whether a fiber waited and has its values now
+        self.surface = None  # (error): shortens the traceback of an error of a flush
         self.take_back = None  # (trace, start, error): undoes rebindings of a block
         self.unavailable = None  # (value): raises the error of a failed computation
         self.user_site = None  # (): code and instruction of the user's line
@@ -352,9 +356,9 @@ def binary(op, a, b):
     if op == MAX:
         return b if b > a else a
     if op == DIV:
-        return a / b
+        return quotient(a, b)
     if op == POW:
-        return a**b
+        return power(a, b)
     if op == EQ:
         return a == b
     if op == NE:
@@ -729,6 +733,7 @@ class PrimitiveBase:
         self.all_sizes = False not in size_mask
         self.check_strides = False
         self.check_held = False
+        self.check_numbers = False
         self.pick_rows = False
         self.joins_held = False
         self.piece = None  # of an op whose results are views: the op that gives a single view,

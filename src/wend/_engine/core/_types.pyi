@@ -3,8 +3,9 @@
 
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, overload
+from types import EllipsisType, ModuleType
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar
+from typing import overload
 
 from wend._engine.base.devices import device as _device
 from wend._engine.base.dtypes import DType
@@ -64,6 +65,7 @@ class CoreSlots:
     attach_reshape: Any
     become_view: Any
     check_view: Any
+    lay_out: Any
     note_holders: Any
     rederive: Any
     relabel: Any
@@ -79,12 +81,14 @@ class CoreSlots:
     strip_device: Any
     torch_function: Any
     check_held: Any
+    check_numbers: Any
     evict: Any
     execute: Any
     execute_many: Any
     module_error: Any
     on_beat: Any
     park: Any
+    surface: Any
     take_back: Any
     unavailable: Any
     user_site: Any
@@ -165,6 +169,7 @@ class PrimitiveBase:
     all_sizes: _bool
     check_strides: _bool
     check_held: _bool
+    check_numbers: _bool
     pick_rows: _bool
     joins_held: _bool
     piece: Any

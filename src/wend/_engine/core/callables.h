@@ -5,6 +5,7 @@
 #define WEND_CALLABLES_H
 #include <Python.h>
 #include <stddef.h>
+#include "tracebacks.h"
 
 #define WEND_COMPILED 1
 
@@ -38,8 +39,11 @@ static wend_call_t wend_op_target = NULL, wend_parts_target = NULL;
 static PyObject *wend_vectorcall_op(PyObject *self, PyObject *const *args, size_t nargsf,
                                     PyObject *kwnames)
 {
-    return wend_op_target(self, (size_t)args, PyVectorcall_NARGS(nargsf),
-                          kwnames ? kwnames : Py_None);
+    PyObject *result = wend_op_target(self, (size_t)args, PyVectorcall_NARGS(nargsf),
+                                      kwnames ? kwnames : Py_None);
+    if (result == NULL)
+        wend_tell("name_function", self);
+    return wend_told(result);
 }
 
 static PyObject *wend_vectorcall_parts(PyObject *self, PyObject *const *args, size_t nargsf,
@@ -61,6 +65,128 @@ static int wend_install_vectorcall(PyObject *probe, int method_descriptor)
     type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
     if (method_descriptor)
         type->tp_flags |= Py_TPFLAGS_METHOD_DESCRIPTOR;
+    PyType_Modified(type);
+    return 0;
+}
+
+/* The operators of a type, told as above. */
+#define WEND_BINARY_SLOTS(slot)                                                                    \
+    slot(nb_add) slot(nb_subtract) slot(nb_multiply) slot(nb_remainder) slot(nb_true_divide)       \
+    slot(nb_floor_divide) slot(nb_matrix_multiply) slot(nb_and) slot(nb_or) slot(nb_xor)           \
+    slot(nb_lshift) slot(nb_rshift) slot(nb_inplace_add) slot(nb_inplace_subtract)                 \
+    slot(nb_inplace_multiply) slot(nb_inplace_true_divide)
+
+#define WEND_DEFINE(slot)                                                                          \
+    static binaryfunc wend_old_##slot;                                                             \
+    static PyObject *wend_new_##slot(PyObject *a, PyObject *b)                                     \
+    {                                                                                              \
+        return wend_told(wend_old_##slot(a, b));                                                   \
+    }
+WEND_BINARY_SLOTS(WEND_DEFINE)
+
+/* Protocols of Python that ask a tensor for a number, a truth, a length or its elements. */
+#define WEND_UNARY_SLOTS(slot)                                                                     \
+    slot(nb_negative) slot(nb_positive) slot(nb_absolute) slot(nb_invert) slot(nb_int)             \
+    slot(nb_float) slot(nb_index)
+
+#define WEND_DEFINE_UNARY(slot)                                                                    \
+    static unaryfunc wend_old_##slot;                                                              \
+    static PyObject *wend_new_##slot(PyObject *a)                                                  \
+    {                                                                                              \
+        return wend_told(wend_old_##slot(a));                                                      \
+    }
+WEND_UNARY_SLOTS(WEND_DEFINE_UNARY)
+
+static getiterfunc wend_old_iter;
+static PyObject *wend_new_iter(PyObject *a)
+{
+    return wend_told(wend_old_iter(a));
+}
+
+static inquiry wend_old_bool;
+static int wend_new_bool(PyObject *a)
+{
+    int result = wend_old_bool(a);
+    if (result < 0)
+        wend_told(NULL);
+    return result;
+}
+
+static lenfunc wend_old_length;
+static Py_ssize_t wend_new_length(PyObject *a)
+{
+    Py_ssize_t result = wend_old_length(a);
+    if (result < 0)
+        wend_told(NULL);
+    return result;
+}
+
+static objobjargproc wend_old_ass_subscript;
+static int wend_new_ass_subscript(PyObject *a, PyObject *key, PyObject *value)
+{
+    int result = wend_old_ass_subscript(a, key, value);
+    if (result < 0)
+        wend_told(NULL);
+    return result;
+}
+
+static binaryfunc wend_old_subscript;
+static PyObject *wend_new_subscript(PyObject *a, PyObject *key)
+{
+    return wend_told(wend_old_subscript(a, key));
+}
+
+static ternaryfunc wend_old_power;
+static PyObject *wend_new_power(PyObject *a, PyObject *b, PyObject *modulo)
+{
+    return wend_told(wend_old_power(a, b, modulo));
+}
+
+static richcmpfunc wend_old_compare;
+static PyObject *wend_new_compare(PyObject *a, PyObject *b, int which)
+{
+    return wend_told(wend_old_compare(a, b, which));
+}
+
+/* Put a function in the place of another, for a type and in its descriptors: subclasses look there. */
+static inline void wend_replace(PyTypeObject *type, void **slot, void **old, void *told)
+{
+    PyObject *name, *descriptor;
+    Py_ssize_t at = 0;
+    if (*slot == NULL)
+        return;
+    *old = *slot;
+    *slot = told;
+    while (PyDict_Next(type->tp_dict, &at, &name, &descriptor)) {
+        if (Py_IS_TYPE(descriptor, &PyWrapperDescr_Type) &&
+            ((PyWrapperDescrObject *)descriptor)->d_wrapped == *old)
+            ((PyWrapperDescrObject *)descriptor)->d_wrapped = told;
+    }
+}
+
+/* Let errors of a type's operators leave without frames of Wend's: see `tracebacks.h`. */
+static inline int wend_tell_operators(PyObject *cls)
+{
+    PyTypeObject *type = (PyTypeObject *)cls;
+    PyNumberMethods *numbers = type->tp_as_number;
+#define WEND_REPLACE(slot)                                                                         \
+    wend_replace(type, (void **)&numbers->slot, (void **)&wend_old_##slot, (void *)wend_new_##slot);
+    WEND_BINARY_SLOTS(WEND_REPLACE)
+    WEND_UNARY_SLOTS(WEND_REPLACE)
+    wend_replace(type, (void **)&numbers->nb_power, (void **)&wend_old_power,
+                 (void *)wend_new_power);
+    wend_replace(type, (void **)&numbers->nb_bool, (void **)&wend_old_bool, (void *)wend_new_bool);
+    if (type->tp_as_mapping != NULL) {
+        wend_replace(type, (void **)&type->tp_as_mapping->mp_subscript,
+                     (void **)&wend_old_subscript, (void *)wend_new_subscript);
+        wend_replace(type, (void **)&type->tp_as_mapping->mp_ass_subscript,
+                     (void **)&wend_old_ass_subscript, (void *)wend_new_ass_subscript);
+        wend_replace(type, (void **)&type->tp_as_mapping->mp_length, (void **)&wend_old_length,
+                     (void *)wend_new_length);
+    }
+    wend_replace(type, (void **)&type->tp_iter, (void **)&wend_old_iter, (void *)wend_new_iter);
+    wend_replace(type, (void **)&type->tp_richcompare, (void **)&wend_old_compare,
+                 (void *)wend_new_compare);
     PyType_Modified(type);
     return 0;
 }

@@ -3,6 +3,7 @@
  * them is kept with it.  From 3.12 on each look-up is PyDict_GetItemWithError. */
 #ifndef WEND_MEMBERS_H
 #define WEND_MEMBERS_H
+#include "tracebacks.h"
 #include "dicts.h"
 
 /* What a dict holds under a name, borrowed; NULL if there is nothing, or with an error.  Each state of
@@ -208,7 +209,7 @@ static ternaryfunc wend_module_target = NULL;
 
 static PyObject *wend_module_slot(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    return wend_module_target(self, args, kwargs ? kwargs : Py_None);
+    return wend_told(wend_module_target(self, args, kwargs ? kwargs : Py_None));
 }
 
 /* Let `cls(...)` of an instance go to `call_module` without a dict for keywords that are not there. */

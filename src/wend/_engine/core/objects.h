@@ -87,6 +87,14 @@ static inline int wend_call_aside(PyObject *f, PyObject *x, long long number)
     return 0;
 }
 
+/* Whether a Python int is one of 64 bits with a sign. */
+static inline int wend_is_int64(PyObject *number)
+{
+    int beyond = 0;
+    PyLong_AsLongLongAndOverflow(number, &beyond);
+    return beyond == 0;
+}
+
 /* The end of a tensor that has only what ops give it; the others take the long way. */
 static void wend_dealloc_tensor(PyObject *self)
 {
@@ -204,6 +212,15 @@ static void wend_dealloc_tensor(PyObject *self)
      ((count) > 2 && (c)->value->field))
 #define WEND_ANY_GRAD(count, a, b, c) WEND_ANY(requires_grad, count, a, b, c)
 #define WEND_ANY_INFERENCE(count, a, b, c) WEND_ANY(inference, count, a, b, c)
+/* Whether the elements of a handle, or of its base, do not lie in row-major order. */
+#define WEND_LAID_OUT(handle)                                                            \
+    ((PyObject *)(handle)->_layout != Py_None ||                                         \
+     ((PyObject *)(handle)->derived != Py_None &&                                        \
+      (PyObject *)(handle)->derived->base != Py_None &&                                  \
+      (PyObject *)(handle)->derived->base->_layout != Py_None))
+#define WEND_ANY_LAID_OUT(count, a, b, c)                                                \
+    (WEND_LAID_OUT(a) || ((count) > 1 && WEND_LAID_OUT(b)) ||                            \
+     ((count) > 2 && WEND_LAID_OUT(c)))
 /* Whether a handle's own value is its operand, and the handle derives from nothing. */
 #define WEND_IS_AT_REST(handle)                                                          \
     ((PyObject *)(handle)->derived == Py_None && (handle)->leaf == (handle)->value->leaf)

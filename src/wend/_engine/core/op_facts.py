@@ -66,6 +66,10 @@ class OpFacts(OpRecord):
     holomorphic: bool = False  # the gradient rule is written for real numbers, and serves complex
     # numbers too: the result has a complex derivative by each operand
     rises: bool = False  # the result never falls where operands rise, as rounded
+    format_of: str = ""  # operands whose order in memory the results take: "first", "any" of the
+    # first two, "all", "pointwise": as where each element is computed from elements at the same
+    # place (the default of such ops), "copied": strides of the first operand as they are,
+    # "indexed" by tensors, or "none" (of all further ops: results are row-major)
 
 
 class TorchCall(OpRecord):
@@ -81,6 +85,7 @@ class TorchCall(OpRecord):
     of_number: Callable[[Any], Any] | None = None  # a tensor of the first operand, a number
     numbers_inside: bool = False  # called with numbers by Wend's own rules, not by users
     label: str = ""  # name of the result's namedtuple and in errors, where that is not the op's
+    indices: str = ""  # in errors, the operand whose elements an op inside takes for indices
     grad_name: str = ""  # `grad_fn.name()`; made of the op's name if empty
     grad_name_along: str = ""  # where a `dim` is given, if that is another name
     cuts: bool = False  # one of several results that PyTorch makes by one node

@@ -64,7 +64,7 @@ class _Ops:
         raise AttributeError(f"no op is called {name!r}")
 
 
-ops = _Ops()
+ops: _Ops = _Ops()
 
 
 def _no_gradient(self: object, *unused: object) -> tuple[None, ...]:
@@ -177,6 +177,7 @@ class Primitive(Rules):
         self.setup(form, cls.facts.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
         self.check_strides = cls.facts.checks_strides
         self.check_held = cls.checked is not Primitive.checked
+        self.check_numbers = cls.checked_numbers is not Primitive.checked_numbers
         self.pick_rows = cls.batching.picks_rows
         self.joins_held = cls.joined is not Primitive.joined
 
@@ -264,6 +265,12 @@ class Primitive(Rules):
 
     def checked(self, *arrays: Any) -> None:
         """Raise IndexOutOfRange for values that can be seen to be out of range."""
+
+    def checked_numbers(self, *params: Any) -> None:
+        """Raise the user's error for run-time numbers out of range, while the call is recorded.
+
+        params: as of a rule, with None for each tensor
+        """
 
     def __repr__(self) -> str:
         attrs = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items())
@@ -485,3 +492,11 @@ def check_held(prim: Primitive, tensors: list[Any], args: list[Any] | None) -> N
 
 
 _hot.set_slot("check_held", check_held)
+
+
+def check_numbers(prim: Primitive, n: int, args: list[Any] | None) -> None:
+    """Let an op of n operands look at the numbers of a call (slot of the core)."""
+    prim.checked_numbers(*prim.arrange([None] * n, args or []))
+
+
+_hot.set_slot("check_numbers", check_numbers)

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from wend._engine.base.errors import ExecutionError, OutOfMemory, WendError
+from wend._engine.base.tracebacks import entry_of
 from wend._engine.core import _hot, _modules
 from wend._engine.core._hot import State
 from wend._engine.core.holdings import describe_holdings
@@ -117,14 +118,29 @@ def step_site(states: Sequence[State], sites: Sites | None, k: int) -> Site:
     return Site(states[k].code, states[k].lasti)
 
 
+def step_of(batch: PathRun, index: int, path: PathGraph) -> int | None:
+    """The step that produced the dense value `index`, or that a temporary is part of."""
+    for k, state in enumerate(batch.states):
+        inside = index < 0 and any(index in node.outputs for node in path.nodes_of(k))
+        if inside or state.first <= index < state.first + state.n_out:
+            return k
+    return None
+
+
 def site_of(batch: PathRun, index: int, path: PathGraph) -> Site:
     """The site of the op that produced the dense value `index` (or that a temporary is part of)."""
-    for k, state in enumerate(batch.states):
-        last = state.first + state.n_out
-        inside = index < 0 and any(index in node.outputs for node in path.nodes_of(k))
-        if inside or state.first <= index < last:
-            return step_site(batch.states, batch.sites, k)
-    return Site(None, 0)
+    k = step_of(batch, index, path)
+    return Site(None, 0) if k is None else step_site(batch.states, batch.sites, k)
+
+
+def _name_call(error: WendError, op: str, called: Any) -> None:
+    """Speak of the op that was called, where an op inside of it has failed."""
+    error.name_call(op, called.name)
+    facts = getattr(called, "torch", None)  # a backward pass has none
+    operand, index = facts and facts.indices, getattr(error, "index", None)
+    before, _, fault = str(error.args[0] if error.args else "").partition(": ")
+    if operand and index is not None and before == called.name:
+        error.args = (f"{before}: {operand} {index} is out of bounds: {fault}", *error.args[1:])
 
 
 def last_site(states: Sequence[State], sites: Sites | None = None) -> Site | None:
@@ -140,9 +156,12 @@ def last_site(states: Sequence[State], sites: Sites | None = None) -> Site | Non
 def locate(
     error: BaseException, op: str, batch: PathRun, index: int, path: PathGraph
 ) -> BaseException:
-    """The error of a failing op, with the user's line."""
+    """The error of a failing op, with the user's line, and the op that was called there."""
     site = site_of(batch, index, path)
     if isinstance(error, WendError):
+        step = step_of(batch, index, path)
+        if step is not None:
+            _name_call(error, op, batch.states[step].prim)
         if error.site is None:
             error.site = site
         return error
@@ -156,6 +175,22 @@ def locate(
     return wrapped
 
 
+def surface(error: BaseException) -> None:
+    """Shorten the traceback of an error that leaves a flush; its own line gets a frame.
+
+    Not if that line is running: then Python adds the frame.
+    """
+    if not (isinstance(error, WendError) and error.is_short):
+        return
+    error.shorten()
+    site = error.site
+    if error.__traceback__ is None and isinstance(site, Site) and site.code is not None:
+        code, lasti = user_site()
+        if code is not site.code or Site(code, lasti).line != site.line:
+            error.__traceback__ = entry_of(site.code, site.lasti)
+
+
 _hot.set_slot("user_site", user_site)
+_hot.set_slot("surface", surface)
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _hot.INTERNAL_PREFIX[0] = _PACKAGE + os.sep

@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 from wend._engine.base.dtypes import DType, bool_, float64, int64
-from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, TooLarge
 from wend._engine.base.shapes import int_of
 from wend._engine.core._hot import Tensor
 from wend._engine.core._types import CallPlan
@@ -177,6 +177,13 @@ def _as_attr(name: str, p: Param, value: object) -> object:
             raise ArgumentTypeError(
                 f"{name}: argument '{p.name}' must be a dtype, not {type(value).__name__}"
             )
+    if isinstance(value, str) and isinstance(p.default, float):
+        raise ArgumentTypeError(f"{name}: argument '{p.name}' must be a number, not str")
+    if isinstance(value, Tensor) and value.dim() > 0:
+        raise ArgumentTypeError(
+            f"{name}: argument '{p.name}' must be no tensor, and it is one of shape "
+            f"{tuple(value.shape)}"
+        )
     return _without_tensors(value) if isinstance(value, (list, tuple)) else value
 
 
@@ -416,6 +423,8 @@ class Binder:
 def _as_number(value: object) -> Any:
     """`value` as an exact Python (or symbolic) number, or None for anything else."""
     if type(value) in (int, float, bool, complex) or isinstance(value, (SymInt, SymNumber)):
+        if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+            raise TooLarge(f"int too big to convert: {value} has more than 64 bits")
         return value
     if isinstance(value, Tensor):
         return value.item() if value.dim() == 0 else None
@@ -425,8 +434,15 @@ def _as_number(value: object) -> Any:
             return exact(value)
     item = getattr(value, "item", None)  # NumPy scalars
     if item is not None and getattr(value, "shape", None) == ():
-        return item()
+        return weak_number(item())
     return None
+
+
+def weak_number(number: Any) -> Any:
+    """The number that `.item()` of NumPy's gives, as PyTorch takes it; None for text and dates."""
+    if type(number) is bool:
+        return float(number)  # of np.bool_
+    return number if isinstance(number, (int, float, complex)) else None
 
 
 def _is_constant(value: Any) -> bool:

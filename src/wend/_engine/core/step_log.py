@@ -9,7 +9,9 @@ from collections import deque
 from typing import Any, NamedTuple
 
 #: The number of rows in the log: more than a step of training has.
-REMEMBERED = 48
+REMEMBERED = 128
+#: Why a way that only pays for paths that come back declines. (The trie has sealed the path.)
+NEVER_BACK = "paths that begin like this do not come back"
 ROWS: deque[tuple[Any, ...]] = deque(maxlen=REMEMBERED)
 
 

@@ -15,7 +15,9 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ShapeError
+from wend._engine.base.arithmetic import power, quotient
+from wend._engine.base.errors import ArgumentTypeError, ShapeError
+from wend._engine.base.shapes import unequal
 
 # fmt: off
 DIM, ARG, ADD, SUB, MUL, FLOORDIV, MOD, NEG, MIN, MAX, DIV, POW = range(12)
@@ -23,16 +25,7 @@ EQ, NE, LT, LE, GT, GE = range(20, 26)
 # fmt: on
 Expr = Any  # int | float | tuple[int, ...]
 AnyInt: TypeAlias = "int | SymInt"
-
-
-MOST_BITS = 1 << 16  # of a power of whole numbers: more are no size, and would take for ever
-
-
-def power(a: complex, b: complex) -> complex:
-    """a ** b.  Raises ArgumentError for whole numbers beyond all sizes."""
-    if isinstance(a, int) and isinstance(b, int) and b > 1 and a.bit_length() * b > MOST_BITS:
-        raise ArgumentError(f"a size or number is to be {a} to the power of {b}")
-    return a**b
+AnyNumber: TypeAlias = "int | SymInt | SymNumber"
 
 
 class ExtentTable(Protocol):
@@ -73,7 +66,7 @@ OPERATORS = (
     Operator(MOD, "MOD", operator.mod, native=True),
     Operator(MIN, "MIN", min, native=True),
     Operator(MAX, "MAX", max, native=True),
-    Operator(DIV, "DIV", operator.truediv, native=False),
+    Operator(DIV, "DIV", quotient, native=False),
     Operator(POW, "POW", power, native=False),
     Operator(EQ, "EQ", operator.eq, native=True),
     Operator(NE, "NE", operator.ne, native=True),
@@ -406,20 +399,20 @@ def expr_of(value: object) -> Expr:
     return value.expr if isinstance(value, (SymInt, SymNumber)) else value
 
 
-def sym_min(a: AnyInt, b: AnyInt) -> Any:
+def sym_min(a: AnyNumber, b: AnyNumber) -> Any:
     """min(a, b) without a guard."""
     return _min_max(MIN, a, b)
 
 
-def sym_max(a: AnyInt, b: AnyInt) -> Any:
+def sym_max(a: AnyNumber, b: AnyNumber) -> Any:
     """max(a, b) without a guard."""
     return _min_max(MAX, a, b)
 
 
-def _min_max(op: int, a: AnyInt, b: AnyInt) -> Any:
-    if isinstance(a, SymInt):
+def _min_max(op: int, a: AnyNumber, b: AnyNumber) -> Any:
+    if isinstance(a, (SymInt, SymNumber)):
         return a._binary(op, b)
-    if isinstance(b, SymInt):
+    if isinstance(b, (SymInt, SymNumber)):
         return b._binary(op, a, True)
     return apply_binary(op, a, b)
 
@@ -464,6 +457,7 @@ def _broadcast_two(name: str, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[A
         else:
             raise ShapeError(
                 f"{name}: shapes {hints(a)} and {hints(b)} do not broadcast: "
-                f"dim {axis} has sizes {a[axis]} and {b[axis]}"
+                f"dim {axis} has sizes {a[axis]} and {b[axis]} "
+                f"({unequal(a[axis], b[axis], axis, rank)})"
             )
     return tuple(result)

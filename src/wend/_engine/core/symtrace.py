@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend._engine.base.collecting import CollectionPaused, CollectionSeldom
+from wend._engine.base.errors import WendError
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor
 from wend._engine.core._types import Program, TensorType
@@ -52,6 +53,7 @@ class Recorder:
         self.shapes: Shapes = {}
         self.n = 0
         self.hints: list[TensorType] = []  # concrete types, by id
+        self.refused: set[str] = set()  # names of ops that did not take their operands
         self.grad = True  # False while ops are recorded that gradients do not flow through
 
     def tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Tensor:
@@ -71,13 +73,17 @@ class Recorder:
 
     def record(self, prim: Any, tensors: list[Any], args: list[Any]) -> Any:
         """Record an op of the body; composites are inlined."""
-        if prim.is_composite:
-            result = prim.call_body(tensors, args)
-            wrap = prim.result_wrap()
-            return result if wrap is None else wrap(result)
-        ids = tuple([self.id_of(prim, t) for t in tensors])
         hints = self.hints
-        program, outs = prim.typed([hints[i] for i in ids], [hint_of(a) for a in args])
+        try:
+            if prim.is_composite:
+                result = prim.call_body(tensors, args)
+                wrap = prim.result_wrap()
+                return result if wrap is None else wrap(result)
+            ids = tuple([self.id_of(prim, t) for t in tensors])
+            program, outs = prim.typed([hints[i] for i in ids], [hint_of(a) for a in args])
+        except WendError:
+            self.refused.add(prim.name)
+            raise
         shapes = [t.value.type.shape for t in tensors]
         for op, a, b, outcome in program.guards:
             self.guards.add(op, over_rule(a, shapes, args), over_rule(b, shapes, args), outcome)
@@ -143,7 +149,12 @@ def trace_composite(prim: Composite, types: list[Any], args: list[Any]) -> Progr
     recorder = Recorder(guards)
     tensors = [recorder.tensor(symbolic_shape(i, t, guards), t) for i, t in enumerate(types)]
     values = symbolic_args(prim, args, guards)
-    result = recorder.run(lambda: prim.call_body(tensors, values))
+    try:
+        result = recorder.run(lambda: prim.call_body(tensors, values))
+    except WendError as error:
+        for name in recorder.refused:
+            error.name_call(name, prim.name)
+        raise
     outs = flatten_outputs(result)
     ids: list[int | None] = [recorder.id_of(prim, t) for t in outs]
     program = make_program(prim, types, [t.value.type for t in outs], guards)

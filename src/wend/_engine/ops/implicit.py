@@ -23,6 +23,7 @@ from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._engine.core.types import Spec
+from wend._engine.ops.functions.gamma import digamma
 from wend._engine.ops.numeric import FLOATING, Array, require
 
 _FAR = 42.0  # exp(-_FAR) is nothing beside 1
@@ -155,8 +156,6 @@ def _gamma_by_series(a: Array, z: Array) -> Array:
 
     t[0] = 1 / a, t[n] = t[n-1] z / (a + n)
     """
-    from scipy.special import digamma
-
     term, slope = 1 / a, digamma(a + 1) - np.log(z)
     y = np.zeros(a.size)
     n = 0
@@ -173,8 +172,6 @@ def _gamma_by_series(a: Array, z: Array) -> Array:
 
 def _gamma_by_integral(a: Array, z: Array) -> Array:
     """With t = z exp(-v) below z < a, and t = z exp(v) above z >= a."""
-    from scipy.special import digamma
-
     side = np.where(z < a, -1.0, 1.0)
     start = side * (np.log(z) - digamma(a))
 
@@ -191,8 +188,6 @@ def _gamma_by_integral(a: Array, z: Array) -> Array:
 
 def _beta_by_integral(x: Array, a: Array, b: Array) -> Array:
     """By the logit: logit(t) = logit(x) - v below the geometric mean, + v above."""
-    from scipy.special import digamma
-
     middle = digamma(a) - digamma(a + b)
     logs = np.log(x)
     below = logs < middle

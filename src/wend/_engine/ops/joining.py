@@ -31,7 +31,7 @@ class Cat(Primitive):
     the common promoted dtype. Raises ShapeError, ArgumentError for no tensors.
     """
 
-    facts = OpFacts(smooth=True, supports=ANY_DTYPE)
+    facts = OpFacts(smooth=True, supports=ANY_DTYPE, format_of="all")
 
     signature = "tensors: tensors, dim: int = 0"
     batching = OpBatching(joins=True)
@@ -208,7 +208,7 @@ class Pad(Primitive):
 
     signature = "input, pad: sizes, value: scalar = 0"
     torch = TorchCall(functions=("constant_pad_nd",), grad_name="ConstantPadNdBackward0")
-    facts = OpFacts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE, format_of="first")
 
     def infer(self, x: Spec, pad: Sizes, value: Number) -> Spec:
         if len(pad) % 2:
@@ -277,7 +277,7 @@ class Flip(Primitive):
     signature = "input, dims: ints"
     dims: tuple[int, ...]
     torch = TorchCall(names=("flip",))
-    facts = OpFacts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE, format_of="copied")
 
     def infer(self, x: Spec) -> Spec:
         normalize_dims(self.dims, len(x.shape), "flip")
@@ -318,7 +318,7 @@ class Roll(Primitive):
     signature = "input, shifts: sizes, dims: dims = None"
     dims: tuple[int, ...] | None
     torch = TorchCall(names=("roll",))
-    facts = OpFacts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE, format_of="copied")
 
     def infer(self, x: Spec, shifts: Sizes) -> Spec:
         dims = self.dims or ()
@@ -457,7 +457,7 @@ class Clone(Primitive):
     signature = "input, *, memory_format: attr = None"
     memory_format: Any
     torch = TorchCall(names=("clone",))
-    facts = OpFacts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE, format_of="copied")
 
     def infer(self, x: Spec) -> Spec:
         return Spec(x.shape, x.dtype)

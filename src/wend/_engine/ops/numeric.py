@@ -11,9 +11,9 @@ from wend._engine.base.dtypes import CATEGORY_NAMES, DType, bfloat16, float16, f
 from wend._engine.base.errors import DTypeNotImplemented
 
 Array = Any  #: an ndarray
-FLOATING = frozenset({"float"})
+FLOATING: frozenset[str] = frozenset({"float"})
 INEXACT = frozenset({"float", "complex"})
-NUMERIC = frozenset({"int", "float", "complex"})
+NUMERIC: frozenset[str] = frozenset({"int", "float", "complex"})
 HALF_TYPES = (float16.numpy, bfloat16.numpy)
 # Rows per running sum before a new sum is begun: as in NumPy's pairwise summation.
 _BLOCK = 128

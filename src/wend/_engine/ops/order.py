@@ -42,7 +42,7 @@ SORT = "sorting by NumPy"
 class _Selection(Primitive, abstract=True):
     """Elements picked along a dim: (values, indices). The gradient goes to the picked elements."""
 
-    facts = OpFacts(supports=REAL)
+    facts = OpFacts(supports=REAL, format_of="copied")
     schedule = OpSchedule(library=SORT)
     result = ("values", "indices")
     dim: int

@@ -29,7 +29,7 @@ from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.views.family import Shape
 
 REAL = frozenset({"bool", "int", "float"})
-ANY_NUMBER = frozenset({"bool", "int", "float", "complex"})
+ANY_NUMBER: frozenset[str] = frozenset({"bool", "int", "float", "complex"})
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:

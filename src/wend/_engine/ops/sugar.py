@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.base.errors import ArgumentTypeError, WendError
 from wend._engine.core import _hot
 from wend._engine.core.primitive import ops, publish
 
@@ -37,10 +37,14 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
-        operands = same_tensors(args) if variadic else args[:1]
-        if any(map(_hot.has_override, operands)):
-            return _hot.slot("torch_function")(getattr(ops, function.__name__), args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            operands = same_tensors(args) if variadic else args[:1]
+            if any(map(_hot.has_override, operands)):
+                return _hot.slot("torch_function")(getattr(ops, function.__name__), args, kwargs)
+            return function(*args, **kwargs)
+        except WendError as error:
+            error.shorten()
+            raise
 
     return asking
 
@@ -54,16 +58,20 @@ def spelled(*, out: bool = False, **names: str) -> Callable[[Function], Function
     def make(function: Function) -> Function:
         @functools.wraps(function)
         def public(*args: Any, **kwargs: Any) -> Any:
-            if kwargs:
-                for word in kwargs.keys() & names.keys():
-                    if names[word] in kwargs:
-                        raise ArgumentTypeError(
-                            f"{function.__name__}() got multiple values for '{names[word]}'"
-                        )
-                    kwargs[names[word]] = kwargs.pop(word)
-                if out and "out" in kwargs:
-                    return _hot.slot("call_out")(function, args, kwargs)
-            return function(*args, **kwargs)
+            try:
+                if kwargs:
+                    for word in kwargs.keys() & names.keys():
+                        if names[word] in kwargs:
+                            raise ArgumentTypeError(
+                                f"{function.__name__}() got multiple values for '{names[word]}'"
+                            )
+                        kwargs[names[word]] = kwargs.pop(word)
+                    if out and "out" in kwargs:
+                        return _hot.slot("call_out")(function, args, kwargs)
+                return function(*args, **kwargs)
+            except WendError as error:
+                error.shorten()
+                raise
 
         shown = inspect.signature(function)
         rows = list(shown.parameters.values())

@@ -11,6 +11,7 @@ from wend._engine.base.defects import UNTOLD
 from wend._engine.core import _hot
 from wend._engine.core._hot import FlushJob, State
 from wend._engine.core.graph import PENDING, PathGraph, forget, path_at
+from wend._engine.core.step_log import NEVER_BACK
 from wend._engine.runtime import tiers
 from wend._engine.runtime.backend import MAX_KEYS, MAX_PLANS, Plan, Planner
 from wend._engine.runtime.batching import executor
@@ -38,16 +39,18 @@ def not_ready(run: FlushRun) -> str:
     """Return why no plan runs at once, without further questions, or ""."""
     state = run.job.state
     if state is None:
-        return "it is off the trie"
+        return NEVER_BACK
     if state.passed == 0:
         return "its path is new"
     run.plan = None if state.plans is None else known_plan(state.plans, run.live)
     if run.plan is None:
-        return "no plan is known for the values that are wanted"
+        return "it wants other values than its earlier runs: keep the same tensors each time"
     if run.plan.native_plan is None:
-        return "its plan has no machine code yet"
-    if config.settings.deterministic or config.settings.verify or run.faults:
-        return "machine code has failed, or the settings ask for more than machine code"
+        return "its machine code is not made yet"
+    if run.faults:
+        return "machine code has failed in this flush"
+    if config.settings.deterministic or config.settings.verify:
+        return "deterministic algorithms or WEND_VERIFY are on"
     return ""
 
 
@@ -58,7 +61,7 @@ def run_ready(run: FlushRun) -> str:
     to, before anything here is called.
     """
     if launcher.run(run.plan.native_plan, run.job) != 1:
-        return "its plan has no machine code for these sizes yet"
+        return "its machine code has not been used with these sizes yet"
     note_flush(run.plan, run.job, False, run.asked)
     return ""
 
@@ -89,7 +92,7 @@ def run_groups(run: FlushRun) -> str:
     """Compute by groups of regions; where a few ops prevent that, those ops run first."""
     begin = next_record()
     job, live = run.job, run.live
-    reason = "a backward pass has chosen two parts" if is_chosen(job) else run_regions(job, live)
+    reason = "its backward pass began in two pieces" if is_chosen(job) else run_regions(job, live)
     if reason:
         try:
             if run_in_parts(job, live):
@@ -107,7 +110,7 @@ def run_groups(run: FlushRun) -> str:
 def off_trie(run: FlushRun) -> str:
     """Return why a flush gets no machine code, or ""."""
     if run.job.state is None and config.settings.autobatch and not config.settings.deterministic:
-        return "it is off the trie: no plan would be found again"
+        return f"{NEVER_BACK}: machine code would not be used again"
     return tiers.COMPILED.why_not(run)
 
 

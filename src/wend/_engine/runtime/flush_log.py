@@ -88,17 +88,35 @@ def last_passes() -> list[BackwardRow]:
     return [row for row in _last_rows() if isinstance(row, BackwardRow)]
 
 
+def last_rows() -> list[object]:
+    """Return a mark: the log as it is now."""
+    return list(ROWS)
+
+
+def rows_since(mark: list[object]) -> list[Flush]:
+    """Return the flushes since a mark, as far as the log has them."""
+    rows = list(ROWS)
+    last = mark[-1] if mark else None
+    start = next((k for k in range(len(rows), 0, -1) if rows[k - 1] is last), 0)
+    return [row for row in _shown(rows[start:]) if isinstance(row, Flush)]
+
+
 def last_plans() -> list[Any]:
     """Return the plans of the flushes in the log, in order."""
     return [row[0] for row in ROWS if not isinstance(row, BackwardRow) and row[0] is not None]
 
 
-def _last_rows() -> list[Flush | BackwardRow]:
-    rows = [
+def _shown(rows: list[Any]) -> list[Flush | BackwardRow]:
+    """Rows of the log for reports: flushes of parts belong to the flush of the whole path."""
+    return [
         row if isinstance(row, BackwardRow) else _completed(row)
-        for row in list(ROWS)
+        for row in rows
         if isinstance(row, BackwardRow) or not _is_part(row[1])
     ]
+
+
+def _last_rows() -> list[Flush | BackwardRow]:
+    rows = _shown(list(ROWS))
     places = [k for k, row in enumerate(rows) if isinstance(row, Flush)]
     if not places:
         return rows

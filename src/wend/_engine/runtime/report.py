@@ -18,6 +18,7 @@ from wend._engine.core._hot import State
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.graph import Node
 from wend._engine.core.provenance import Site, Sites, step_site
+from wend._engine.core.step_log import NEVER_BACK
 from wend._engine.runtime.flush_log import Flush
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
@@ -58,6 +59,12 @@ class StepReport:
     number: int = 0
 
 
+#: How the path of a flush that the trie does not keep is told.
+NO_REPEATS = "does not repeat"
+#: The tier of a flush whose parts alone were met before.
+PART_BY_PART = "part by part"
+
+
 @dataclass
 class FlushReport:
     """A flush: how the path came about, which tier ran, and the steps of the plan."""
@@ -96,11 +103,13 @@ def report(flush: Flush) -> FlushReport:
     plan = flush.plan
     if flush.lanes:
         n = sum(count for _, count, _ in flush.lanes)
-        path = f"lanes of {n} fibers" if n > 1 else "the lane of one fiber"
-        return FlushReport(path, "executors of lanes", flush.n_ops, lanes=flush.lanes)
+        path = f"{n} calls side by side" if n > 1 else "one call, the others wait or have ended"
+        return FlushReport(path, "the ways below", flush.n_ops, lanes=flush.lanes)
     if plan is None:
-        tier = "part by part" if ("parts", "") in flush.asked else "group by group"
-        return FlushReport(why_new(flush), tier, flush.n_ops, asked=flush.asked)
+        in_parts = ("parts", "") in flush.asked
+        path = "new as a whole: its parts were met before" if in_parts else why_new(flush)
+        tier = PART_BY_PART if in_parts else "group by group"
+        return FlushReport(path, tier, flush.n_ops, asked=flush.asked)
     lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)
     flush_report = FlushReport(
         why_new(flush), tier_of(plan), flush.n_ops, plan=plan, asked=flush.asked
@@ -157,7 +166,7 @@ def passes_of(plan: AnyPlan | None) -> list[PassText]:
 def why_new(flush: Flush) -> str:
     """Say whether the path was known, and if not, where and how it parted from known paths."""
     if flush.state is None:
-        return "off the trie: structure here does not repeat"
+        return f"{NO_REPEATS}: {NEVER_BACK}"
     if flush.parted is None:
         more = ", planned for what is wanted now" if flush.planned else ""
         return f"known, taken {flush.state.passed} times{more}"

@@ -13,12 +13,12 @@ from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.errors import CompileDeclined
 from wend._engine.base.forking import at_fork
 from wend._engine.base.interrupts import is_interrupt
+from wend._engine.base.system import system
 from wend._engine.base.weak_objects import WeakObjects
 from wend._engine.core._hot import FlushJob
 from wend._engine.core._types import Program
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.provenance import Site, last_site
-from wend._engine.runtime.compiled.malloc_trim import give_back
 from wend._engine.runtime.executors import Executor, FlushRun, always, compute
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
@@ -119,7 +119,7 @@ class TieredPlan:
             return self.why_no_code()
         if config.settings.verify:
             verify(compiled, batch)
-        return "" if compiled.run(batch) else "a kernel has failed, or takes no such sizes"
+        return "" if compiled.run(batch) else "a kernel has failed, or cannot run these sizes"
 
     def run_reference(self, batch: FlushJob) -> None:
         """Compute by the reference, and count the seconds."""
@@ -135,10 +135,10 @@ class TieredPlan:
         if self.fault is not None:
             return str(self.fault)
         if self.hopeless:
-            return "too many ops to plan"
+            return "it has too many ops for one plan: read a value in between"
         if self.compilation is None:
             visit = f"visit {self.visits}, compiled from visit {THIRD} on"
-            return visit if self.visits < THIRD else "other plans come first"
+            return visit if self.visits < THIRD else "other paths are compiled first"
         if not self.compilation.planned:
             return "being planned"
         return f"{len(self.compilation.left)} kernels are being compiled"
@@ -291,7 +291,7 @@ class TieredPlan:
             COUNTS["compiled"] += 1
             if self.seconds >= LONG:
                 launcher.trim_lots()
-                give_back()
+                system.trim_heap()
 
 
 #: The least share of all time for planning, and the most seconds at a time in short flushes.
@@ -419,7 +419,7 @@ def no_machine_code(run: FlushRun) -> str:
     """Return why no plan is asked for machine code, or ""."""
     if config.settings.deterministic:
         # Fusion, and so the order of sums, depends on which other values are wanted.
-        return "the settings ask for results that do not depend on fusion"
+        return "deterministic algorithms are on: sums keep their order, whichever values are read"
     return ""
 
 

@@ -13,12 +13,13 @@ from wend._engine.base import config
 from wend._engine.core import _hot
 from wend._engine.core._hot import Segment, Tensor, Value
 from wend._engine.core.primitive import ops
+from wend._engine.core.step_log import NEVER_BACK
 from wend._engine.transforms.pass_context import PassContext
 from wend._engine.transforms.quick import pass_segment
 from wend._engine.transforms.reach import settle_ready
 from wend._engine.transforms.walk import Walk, walk_of_segment
 
-PENDING, SEGMENT = "pending ops", "segments"
+PENDING, SEGMENT = "pending ops", "results of earlier flushes"
 
 
 class BackwardContext(PassContext, Protocol):
@@ -89,11 +90,11 @@ def not_known(owner: BackwardContext, part: PendingPart) -> str:
         return reason
     state = owner.trace.state
     if state is None:
-        return "the path is off the trie"
+        return NEVER_BACK
     child = state.child
     if child is None or not child.simple or child.i0 != part.anchor.index:
-        return "this path has not run it as one step before"
-    return "a leaf has hooks, or wants its gradient for the first time"
+        return "it has not come behind this path before"
+    return "a leaf tensor has hooks, or gets its first gradient"
 
 
 def not_plain(owner: BackwardContext, part: PendingPart) -> str:
@@ -103,18 +104,18 @@ def not_plain(owner: BackwardContext, part: PendingPart) -> str:
     if owner.inputs is not None:
         return "only chosen inputs get gradients"
     if owner.sinks:
-        return "values that are no leaves retain their gradients"
+        return "retain_grad() was called on a result"
     if owner.anomaly:
-        return "anomaly mode"
+        return "anomaly detection is on"
     if owner.trace.symbolic is not None:
-        return "ops are traced, not computed"
+        return "a function is being traced"
     return ""
 
 
 def not_by_groups(owner: BackwardContext, part: PendingPart) -> str:
     """Return why the ops are not run by groups together with their gradients, or ""."""
     if config.settings.nan_guard:
-        return "the guard looks at what flushes compute"
+        return "nan_guard looks at what flushes compute"
     if owner.retain:
         return "retain_graph=True"
     if owner.trace.extra:
@@ -130,7 +131,7 @@ def run_by_groups(owner: BackwardContext, part: PendingPart) -> str:
     pairs = _hot.slot("backward_at_once")(trace, part.seeds)
     if pairs is None:
         if trace.serial == serial:
-            return "the flush does not run by groups"
+            return "the flush does not run in groups"
         # The trace has been flushed, but not by groups: the roots are a segment's now.
         pairs = [
             (v, ones_like(v) if part.seeds[i] is None else part.seeds[i]) for i, v in roots.items()
@@ -171,12 +172,12 @@ def ones_like(value: Value) -> Any:
 def not_by_launcher(owner: BackwardContext, part: SegmentPart) -> str:
     """Return why the launcher is not asked to run a segment's known step, or ""."""
     if not owner.walked:
-        return "nothing has been recorded in this pass yet"
+        return "the pass begins with this flush"
     if part.segment.structure.later is not None:
-        return "the segment was computed by groups"
+        return "the flush ran in groups"
     if owner.plain():
         return ""
-    return "the pass does more than give leaves their gradients, or is guarded"
+    return "the pass does more than fill .grad of leaf tensors, or nan_guard is on"
 
 
 def run_by_launcher(owner: BackwardContext, part: SegmentPart) -> str:
@@ -187,13 +188,13 @@ def run_by_launcher(owner: BackwardContext, part: SegmentPart) -> str:
     )
     if done or owner.heap[0] != first:
         return ""
-    return "no step is known for this segment and these gradients"
+    return "the flush has had no such backward pass before"
 
 
 def not_grouped(owner: BackwardContext, part: SegmentPart) -> str:
     """Return why a segment has no groups or lanes to run its gradients by, or ""."""
     later = part.segment.structure.later
-    return "the segment was not computed by groups" if later is None else ""
+    return "the flush did not run in groups" if later is None else ""
 
 
 def run_grouped(owner: BackwardContext, part: SegmentPart) -> str:
@@ -203,17 +204,17 @@ def run_grouped(owner: BackwardContext, part: SegmentPart) -> str:
         return ""
     if owner.walked:
         _hot.flush(owner.trace)
-    return "hooks or later gradients need the nodes of its ops"
+    return "hooks or later gradients need its ops one by one"
 
 
 def not_one_step(owner: BackwardContext, part: SegmentPart) -> str:
     """Return why a segment's backward pass cannot be recorded as a step, or ""."""
     if part.segment.hooks:
-        return "a node of the segment has hooks"
+        return "an op of the flush has hooks"
     if owner.sinks:
-        return "values that are no leaves retain their gradients, or are asked for"
+        return "gradients of results are asked for (retain_grad(), inputs=)"
     if owner.anomaly:
-        return "anomaly mode"
+        return "anomaly detection is on"
     return "" if owner.useful is None else "only chosen inputs get gradients"
 
 
@@ -275,7 +276,7 @@ DEFERRED = BackwardWay(
 )  # fmt: skip
 ONE_STEP = BackwardWay("new step", SEGMENT, "no user's code is called",
                        not_one_step, run_one_step)  # fmt: skip
-NODES = BackwardWay("node by node", SEGMENT, "hooks, chosen inputs, anomaly mode",
+NODES = BackwardWay("op by op", SEGMENT, "hooks, chosen inputs, anomaly mode",
                     always, run_nodes)  # fmt: skip
 #: All ways, in the order of asking; the first way that does not decline takes a part.
 BACKWARD = (KNOWN_STEP, GROUPS, STEP, LAUNCHER, DEFERRED, ONE_STEP, NODES)

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from wend._engine.base.errors import ArgumentTypeError, GraphError
+from wend._engine.base.errors import ArgumentTypeError, GradientRefused, GraphError
 from wend._engine.core import _backward, _hot, _types
 from wend._engine.core._hot import Leaf, Tensor, Value
 from wend._engine.core.primitive import ops
@@ -185,7 +185,7 @@ def accumulate_hooked(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
         if leaf.post_hooks:
             for hook in list(leaf.post_hooks.values()):
                 if (answer := hook(handle)) is not None:
-                    raise GraphError(
+                    raise GradientRefused(
                         "register_post_accumulate_grad_hook: such hooks should return None, "
                         f"not {type(answer).__name__}"
                     )
@@ -335,9 +335,12 @@ def differentiated(handle: Tensor) -> Value:
 
 def forget_rewritten() -> None:
     """Drop the entries of handles that have new values by now."""
-    for key, (reference, value, _) in list(_WRITTEN.items()):
-        handle = reference()
-        if handle is None or handle.value is not value:
+    for key in list(_WRITTEN):  # keys alone: pairs may start the collector, which takes entries out
+        entry = _WRITTEN.get(key)
+        if entry is None:
+            continue
+        handle = entry[0]()
+        if handle is None or handle.value is not entry[1]:
             _WRITTEN.pop(key, None)
 
 

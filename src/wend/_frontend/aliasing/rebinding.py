@@ -18,7 +18,7 @@ from wend._engine.core._types import Mode
 from wend._engine.core.primitive import ops
 from wend._engine.core.whole import one_at_a_time
 from wend._engine.transforms.grad import with_grad
-from wend._engine.transforms.hooks import note_written
+from wend._engine.transforms.hooks import made_of_parts, note_written
 from wend._frontend.aliasing.outside_memory import (
     is_variable,
     refresh_shared,
@@ -429,15 +429,14 @@ def uncounted(detached: Tensor) -> Tensor:
 
 
 def share(handle: Tensor, other: Tensor) -> None:
-    """`handle.data = other`: take over value and storage of `other`."""
+    """`handle.data = other`: take over value and storage of `other`.
+
+    Raises GraphError for another kind of tensor, or for integers of a tensor that requires grad.
+    """
     if other.is_meta and handle.is_meta:
         handle.data = other
         return
-    if other.is_meta:
-        raise GraphError(
-            "data: Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "
-            "have incompatible tensor type: the tensor on the device meta has no data."
-        )
+    _check_data(handle, other)
     _hot.refreshed(handle)
     old = handle.value
     if _is_of_leaf(handle):
@@ -447,14 +446,41 @@ def share(handle: Tensor, other: Tensor) -> None:
     writes = leave_memory(handle)
     value = plain.value
     handle.alias, handle._layout = plain.alias, plain._layout
-    if value.type is old.type and old.leaf is None and old.requires_grad:
+    if value.type.shape == old.type.shape and old.leaf is None and old.requires_grad:
         with _Grad(True):
-            value = ops.graft(plain, _hot.wrap(old)).value
+            history = _hot.wrap(old)
+            if value.type is not old.type:
+                history = ops.cast(history, value.type.dtype)
+            value = ops.graft(plain, history).value
         note_written(handle, value, old)
     handle.value = value
     if handle.leaf is not None:
         relabel(handle)
     keep_count(handle, writes)
+
+
+def _check_data(handle: Tensor, other: Tensor) -> None:
+    """Raise GraphError or DTypeError unless `handle.data = other` is possible."""
+    fault = None
+    if other.is_meta:
+        fault = "the tensor on the device meta has no data"
+    elif made_of_parts(handle) != made_of_parts(other):
+        fault = f"{other.layout} in the place of {handle.layout}"
+    if fault is not None:
+        raise GraphError(
+            "data: Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "
+            f"have incompatible tensor type: {fault}."
+        )
+    if other.dtype is not other.value.type.dtype:
+        raise DTypeError(
+            f"data: a tensor of {other.dtype} does not become the data of another; make a new "
+            "tensor or parameter of it, or convert it where it is used"
+        )
+    if other.dtype.category < 2 and handle.requires_grad:  # integers or bools
+        raise GraphError(
+            "data: data set to a tensor that requires gradients must be floating point or complex "
+            f"dtype, not {other.dtype}: call requires_grad_(False) first"
+        )
 
 
 _hot.set_slot("rederive", rederive)

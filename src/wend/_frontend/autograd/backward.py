@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from wend._engine.base.devices import MetaPackage
-from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError, ShapeError
+from wend._engine.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    GradientRefused,
+    GraphError,
+    ShapeError,
+)
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
@@ -61,7 +68,7 @@ def _tensors(name: str, arguments: Any) -> list[Tensor]:
         if isinstance(t, GradientEdge):
             t = value_of_edge(t)
         if not isinstance(t, Tensor):
-            raise ArgumentTypeError(f"{name}: expected Tensors, got {type(t).__name__}")
+            raise GradientRefused(f"{name}: expected Tensors, got {type(t).__name__}")
         tensors.append(t)
     return tensors
 
@@ -115,6 +122,7 @@ def _gradient(name: str, k: int, root: Tensor, g: object) -> Tensor | None:
     return g if g.dtype is root.dtype else ops.cast(g, root.dtype)
 
 
+@short_errors
 def backward(
     tensors: object,
     grad_tensors: Any = None,
@@ -165,6 +173,7 @@ def _require_grad(name: str, wanted: list[Tensor]) -> None:
             raise GraphError(f"{name}: One of the differentiated Tensors does not require grad")
 
 
+@short_errors
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
@@ -175,7 +184,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Tensor, ...]:
     """Gradients of the outputs with respect to the inputs, as a tuple; `.grad` is left alone.
 
     allow_unused: None for an input that the outputs do not depend on, instead of an error

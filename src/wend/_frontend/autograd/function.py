@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from wend._engine.base.errors import ArgumentTypeError, GraphError, ShapeError
+from wend._engine.base.errors import ArgumentTypeError, GradientRefused, GraphError, ShapeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor, Value
 from wend._engine.core._types import TensorType
@@ -36,6 +37,11 @@ class FunctionCtx:
     _dirty: tuple[Any, ...] = ()
     _plain: tuple[Any, ...] = ()
     _resolve: Callable[[int, Value], Any] | None = None
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs, results or further tensors for `saved_tensors` in `backward`."""
@@ -66,11 +72,12 @@ class FunctionCtx:
         self.materialize_grads = bool(value)
 
     @property
-    def saved_tensors(self) -> tuple[Any, ...]:
+    def saved_tensors(self) -> tuple[Tensor, ...]:
         """The saved tensors.  Raises GraphError after a backward pass that freed them."""
         if self._freed and self._saved is not None:
             raise GraphError(SAVED_FREED)
-        return tuple(None if s is None else s.unpack(self) for s in self._saved or ())
+        saved: Any = (None if s is None else s.unpack(self) for s in self._saved or ())
+        return tuple(saved)
 
     saved_variables = saved_tensors
 
@@ -181,13 +188,13 @@ class Record:
             grad_outputs.append(g)
         ctx._resolve = resolve
         try:
-            result = self.function.backward(ctx, *grad_outputs)
+            result = _rule_of(self.function)(ctx, *grad_outputs)
         finally:
             ctx._resolve = None
         return self._checked(result)
 
     def _checked(self, result: object) -> list[Any]:
-        grads = list(result) if isinstance(result, (tuple, list)) else [result]
+        grads = list(result) if isinstance(result, tuple) else [result]
         n = len(self.args)
         while len(grads) > n and grads[-1] is None:
             grads.pop()
@@ -201,7 +208,7 @@ class Record:
             if g is None:
                 continue
             if not isinstance(g, Tensor):
-                raise ArgumentTypeError(
+                raise GradientRefused(
                     f"function {self.name}: expected a Tensor or None as gradient {k}, "
                     f"got {type(g).__name__}"
                 )
@@ -228,8 +235,16 @@ class Record:
 
 
 def fitted(name: str, k: int, g: Tensor, type_: TensorType) -> Tensor:
-    """A gradient in the shape and dtype of the input; raises ShapeError if shapes do not fit."""
+    """A gradient in the shape and dtype of the input.
+
+    Raises ShapeError if shapes do not fit, GraphError for a complex gradient of a real input.
+    """
     want = tuple(type_.shape)
+    if g.dtype.is_complex and not type_.dtype.is_complex:
+        raise GraphError(
+            f"Function {name} returned an invalid gradient at index {k} - got {g.dtype}, and the "
+            f"input has {type_.dtype}: return the real part"
+        )
     if tuple(g.shape) != want:
         if not _broadcasts(want, tuple(g.shape)):
             raise ShapeError(
@@ -260,6 +275,16 @@ class _FunctionMeta(type):
         cls._backward_cls = type(name + "Backward", (FunctionCtx,), {"_forward_cls": cls})
 
 
+R = TypeVar("R", covariant=True)
+
+
+class _Forward(Protocol[R]):
+    """A function whose `forward` has results of a type, which those of `apply` have too."""
+
+    @property
+    def forward(self) -> Callable[..., R]: ...
+
+
 class Function(metaclass=_FunctionMeta):
     """Base of operations with user-defined `forward` and `backward`; call them by `apply`.
 
@@ -284,7 +309,7 @@ class Function(metaclass=_FunctionMeta):
         )
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Any) -> Any:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """To be defined by the user if `forward` takes no ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
@@ -294,46 +319,96 @@ class Function(metaclass=_FunctionMeta):
         raise NotImplementedError("vmap is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(*args: Any, **kwargs: Any) -> Any:
         """To be defined by the user."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."
         )
 
-    @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Call the function; the results know `backward`."""
-        level = mapped_function.level_of(args)
-        if level is not None and cls.vmap is not Function.vmap:
-            if cls.generate_vmap_rule:
-                raise GraphError(
-                    f"{cls.__name__}: it defines vmap and sets generate_vmap_rule: choose one"
-                )
-            return mapped_function.by_rule(level, cls, args)
-        ctx = cls._backward_cls()
-        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        trace = _hot.current_trace()
-        recording = trace.mode.grad and True in ctx.needs_input_grad
-        if trace.mode.grad and hasattr(trace.symbolic, "warn_of_backward"):
-            trace.symbolic.warn_of_backward(cls.__name__)
-            recording = False
-        record = Record(cls, ctx, args)
-        before = [
-            _identified(_hot.value_of(a.source if made_of_parts(a) else a))
-            for a, need in zip(args, ctx.needs_input_grad, strict=True)
-            if need
-        ]
-        with GradMode(False):
-            if cls.setup_context is not Function.setup_context:
-                output = cls.forward(*args)
-                cls.setup_context(ctx, args, output)
-            else:
-                output = cls.forward(ctx, *args)
-        outputs = output if isinstance(output, tuple) else (output,)
-        _check_dirty(ctx, outputs)
-        wrapped = _Wrapping(cls, ctx, record, args).run(before, outputs, recording)
-        return wrapped if isinstance(output, tuple) else wrapped[0]
+    #: Another name of `backward`: a function defines either.
+    vjp = backward
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def apply(cls: type[_Forward[R]], *args: Any, **kwargs: Any) -> R:
+            """Call the function; the results know `backward`."""
+
+    else:
+
+        @classmethod
+        def apply(cls, *args: Any, **kwargs: Any) -> Any:
+            """Call the function; the results know `backward`.
+
+            Arguments by name become arguments by position. With `setup_context` so do defaults.
+            """
+            if kwargs or (
+                cls.setup_context is not Function.setup_context
+                and getattr(cls.forward, "__defaults__", None)
+            ):
+                args = _by_position(cls, args, kwargs)
+            level = mapped_function.level_of(args)
+            if level is not None and cls.vmap is not Function.vmap:
+                if cls.generate_vmap_rule:
+                    raise GraphError(
+                        f"{cls.__name__}: it defines vmap and sets generate_vmap_rule: choose one"
+                    )
+                return mapped_function.by_rule(level, cls, args)
+            ctx = cls._backward_cls()
+            ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+            trace = _hot.current_trace()
+            recording = trace.mode.grad and True in ctx.needs_input_grad
+            if trace.mode.grad and hasattr(trace.symbolic, "warn_of_backward"):
+                trace.symbolic.warn_of_backward(cls.__name__)
+                recording = False
+            record = Record(cls, ctx, args)
+            before = [
+                _identified(_hot.value_of(a.source if made_of_parts(a) else a))
+                for a, need in zip(args, ctx.needs_input_grad, strict=True)
+                if need
+            ]
+            with GradMode(False):
+                if cls.setup_context is not Function.setup_context:
+                    output = cls.forward(*args)
+                    cls.setup_context(ctx, args, output)
+                else:
+                    output = cls.forward(ctx, *args)
+            outputs = output if isinstance(output, tuple) else (output,)
+            _check_dirty(ctx, outputs)
+            wrapped = _Wrapping(cls, ctx, record, args).run(before, outputs, recording)
+            return wrapped if isinstance(output, tuple) else wrapped[0]
+
+
+def _rule_of(function: Any) -> Any:
+    """The function's `backward` or `vjp`. Raises GraphError if both are defined."""
+    if function.vjp is Function.vjp:
+        return function.backward
+    if function.backward is not Function.backward:
+        raise GraphError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+            "should only implement one of them."
+        )
+    return function.vjp
+
+
+def _by_position(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments of `forward` by position. Raises TypeError if they do not fit.
+
+    `setup_context` gets defaults too: each argument of `forward` has a gradient, then.
+    """
+    sets_up = cls.setup_context is not Function.setup_context
+    lead = () if sets_up else (None,)
+    bound = inspect.signature(cls.forward).bind(*lead, *args, **kwargs)
+    if sets_up:
+        bound.apply_defaults()
+    for name in bound.kwargs:
+        if name in kwargs:
+            raise ArgumentTypeError(
+                f"{cls.__name__}.apply: the argument {name!r} has no place by position: give "
+                "all arguments before it, and take no keyword-only ones"
+            )
+    return bound.args[len(lead) :]
 
 
 def _check_dirty(ctx: FunctionCtx, outputs: tuple[Any, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from wend._engine.base.errors import ArgumentTypeError, GraphError
 from wend._engine.core import _hot, _modules, _types
@@ -72,6 +72,10 @@ def _without_call(cls: type, function: Callable[..., Any]) -> object:
 class no_grad(_Switch):
     """Nothing that is recorded inside has a gradient."""
 
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         return super().__new__(cls) if function is None else _without_call(cls, function)
 
@@ -82,6 +86,10 @@ class no_grad(_Switch):
 class enable_grad(_Switch):
     """Gradients are recorded inside."""
 
+    @overload
+    def __new__(cls, orig_func: None = None) -> Self: ...
+    @overload
+    def __new__(cls, orig_func: F) -> F: ...  # type: ignore[misc]
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         return super().__new__(cls) if orig_func is None else _without_call(cls, orig_func)
 
@@ -117,6 +125,10 @@ class set_grad_enabled(_Switch):
 class inference_mode(_Switch):
     """No gradients, and none later either for tensors made inside."""
 
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]
     def __new__(cls, mode: object = True) -> Any:
         return _without_call(cls, mode) if callable(mode) else super().__new__(cls)
 

@@ -67,9 +67,9 @@ class Made:
     __slots__ = ("edges", "name", "place")
 
     def __init__(self, name: str, edges: tuple[Any, ...], place: int) -> None:
-        self.name = name
-        self.edges = edges
-        self.place = place
+        self.name: str = name
+        self.edges: tuple[Any, ...] = edges
+        self.place: int = place
 
 
 class Result:

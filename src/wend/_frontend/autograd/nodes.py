@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from wend._engine.base.errors import ArgumentTypeError, GraphError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot
 from wend._engine.core._hot import Leaf, Segment, Tensor, Value
 from wend._engine.core._types import PrimitiveBase, TensorType
@@ -468,6 +469,7 @@ def node_of(segment: Segment, k: int) -> tuple[str, Site]:
 # -- hooks of tensors -----------------------------------------------------------------------
 
 
+@short_errors
 def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(grad)` when this tensor's gradient is known; a result replaces the gradient.
 
@@ -490,6 +492,7 @@ def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     return RemovableHandle.add(leaf.hooks, hook)
 
 
+@short_errors
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(tensor)` after the gradient has been added to this leaf's `.grad`."""
     _checked_hook("register_post_accumulate_grad_hook", hook)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from wend._engine.base import config, random_state
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
@@ -15,8 +15,10 @@ from wend._frontend.batching.choice import weighing_of
 
 __all__ = ["autobatch", "batched"]
 
+R = TypeVar("R")
 
-def batched(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
+
+def batched(fn: Callable[..., R]) -> Callable[..., list[R]]:
     """A function that calls `fn` on every example and returns the list of results.
 
         losses = wend.batched(loss_of)(sentences)
@@ -40,7 +42,7 @@ def batched(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
     name = getattr(fn, "__name__", type(fn).__name__)
 
     @functools.wraps(fn, updated=())
-    def for_all(*examples: Iterable[Any], **common: object) -> list[Any]:
+    def for_all(*examples: Iterable[Any], **common: object) -> list[R]:
         rows = _rows(name, examples)
         calls = [functools.partial(fn, *row, **common) for row in rows]
         return as_one_pass(lambda: run_calls(fn, calls, streams(len(calls))))

@@ -25,7 +25,13 @@ from wend._engine.base.dtypes import (
     promote_types,
     uint64,
 )
-from wend._engine.base.errors import ArgumentError, ArgumentTypeError, DataRefused, ValueRefused
+from wend._engine.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataRefused,
+    ValueRefused,
+    WendError,
+)
 
 __all__ = ["Op", "array_from_data", "cast_array", "identity", "infer_dtype", "spaced"]
 
@@ -51,30 +57,34 @@ def array_from_data(data: object, dtype: DType | None, op: Op) -> Array:
     Raises ArgumentTypeError for anything but numbers, ArgumentError (naming the position) for
     ragged nesting and for numbers that the type cannot hold.
     """
-    if type(data) is list and dtype in _INTS and set(map(type, data)) == {int}:
-        try:
-            return np.array(data, np.int64)
-        except OverflowError:  # the error below names the place
-            pass
-    kind = PYTHON_NUMBERS.get(type(data))
-    if kind is not None:
-        return _python_numbers(data, dtypes.dtype_of_scalar_category(kind), dtype, (), op)
-    if isinstance(data, (np.ndarray, np.generic)):
-        return _from_numpy(data, dtype, op)
-    if hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
-        return _from_numpy(np.asarray(data), dtype, op)
-    shape, leaves = _unnested(data, op)
-    if isinstance(leaves, np.ndarray):
-        return cast_array(leaves, dtype or from_numpy(leaves.dtype), op.name)
-    if not leaves:
-        return np.empty(shape, (dtype or dtypes.get_default_dtype()).numpy)
-    kinds = set(map(type, leaves))
-    if kinds <= PYTHON_NUMBERS.keys():
-        category = max(PYTHON_NUMBERS[kind] for kind in kinds)
-        common_type = dtypes.dtype_of_scalar_category(category)
-        return _python_numbers(leaves, common_type, dtype, shape, op)
-    values, common_type = _mixed_numbers(leaves, shape, op)
-    return _python_numbers(values, common_type, dtype, shape, op)
+    try:
+        if type(data) is list and dtype in _INTS and set(map(type, data)) == {int}:
+            try:
+                return np.array(data, np.int64)
+            except OverflowError:  # the error below names the place
+                pass
+        kind = PYTHON_NUMBERS.get(type(data))
+        if kind is not None:
+            return _python_numbers(data, dtypes.dtype_of_scalar_category(kind), dtype, (), op)
+        if isinstance(data, (np.ndarray, np.generic)):
+            return _from_numpy(data, dtype, op)
+        if hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
+            return _from_numpy(np.asarray(data), dtype, op)
+        shape, leaves = _unnested(data, op)
+        if isinstance(leaves, np.ndarray):
+            return cast_array(leaves, dtype or from_numpy(leaves.dtype), op.name)
+        if not leaves:
+            return np.empty(shape, (dtype or dtypes.get_default_dtype()).numpy)
+        kinds = set(map(type, leaves))
+        if kinds <= PYTHON_NUMBERS.keys():
+            category = max(PYTHON_NUMBERS[kind] for kind in kinds)
+            common_type = dtypes.dtype_of_scalar_category(category)
+            return _python_numbers(leaves, common_type, dtype, shape, op)
+        values, common_type = _mixed_numbers(leaves, shape, op)
+        return _python_numbers(values, common_type, dtype, shape, op)
+    except WendError as error:
+        error.shorten()
+        raise
 
 
 def infer_dtype(data: object, op: Op) -> DType:

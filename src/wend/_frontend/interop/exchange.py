@@ -17,6 +17,7 @@ import numpy as np
 from wend._engine.base.devices import CPU, DeviceLike
 from wend._engine.base.dtypes import NAMES, bfloat16, from_numpy
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
@@ -93,6 +94,7 @@ def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array
     return expose(self)
 
 
+@short_errors
 def wrap_array(
     self: Tensor, array: Array, context: object = None, return_scalar: bool = False
 ) -> Tensor:
@@ -154,6 +156,7 @@ def to_dlpack(tensor: Tensor) -> Any:
     return dlpack(tensor)
 
 
+@short_errors
 def from_dlpack(
     ext_tensor: object, *, device: DeviceLike = None, copy: bool | None = None
 ) -> Tensor:

@@ -14,6 +14,7 @@ __all__ = [
     "Capsule",
     "array_from_dlpack",
     "array_of_buffer",
+    "array_of_memory",
     "common_dtype",
     "is_array",
     "sharable",
@@ -110,16 +111,47 @@ class _Writable:
         self.array = array
 
 
+class _Asked:
+    """An object with `__dlpack__`, and whether its capsule is one that cannot forbid writing."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.unversioned = False
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        capsule = self.source.__dlpack__(**asked)  # NumPy asks again where keywords are refused
+        self.unversioned = '"dltensor"' in repr(capsule)
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self.source.__dlpack_device__()
+
+
+def array_of_memory(source: Any, dtype: DType | None = None) -> Any:
+    """An array on the memory of an object with DLPack, or of a capsule; the object for no such.
+
+    dtype: of the elements of an object with the buffer protocol, which is asked if that is there;
+    NumPy's numbers are no buffers. Raises as `array_from_dlpack` and `array_of_buffer`.
+    """
+    if hasattr(source, "__dlpack__") or type(source).__name__ == "PyCapsule":
+        return array_from_dlpack(source)
+    if dtype is None or isinstance(source, np.generic):
+        return source
+    try:
+        memoryview(source)
+    except TypeError:  # Python's question for a buffer has no other form before 3.12
+        return source
+    return array_of_buffer(source, dtype, -1, 0)
+
+
 def array_from_dlpack(source: object) -> Array:
     """A writable array on the memory of an object with `__dlpack__`.
 
     Raises ArgumentTypeError for any other object, ArgumentError for memory of another device or for
     element types that tensors lack. Raises ExecutionError for a capsule used before.
     """
-    unversioned = False
     if type(source).__name__ == "PyCapsule":
-        unversioned = '"dltensor"' in repr(source)  # such a capsule cannot forbid writing
-        if not unversioned and '"dltensor_versioned"' not in repr(source):
+        if '"dltensor"' not in repr(source) and '"dltensor_versioned"' not in repr(source):
             raise ExecutionError("from_dlpack: received an invalid capsule; one can be used once")
         source = Capsule(source)
     if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
@@ -132,10 +164,11 @@ def array_from_dlpack(source: object) -> Array:
             f"from_dlpack: the data lies on a device of DLPack kind {int(kind)}, "
             "and only kind 1 (cpu) is available; move it to the cpu first"
         )
+    asked = _Asked(source)
     try:
-        array = np.from_dlpack(source)
+        array = np.from_dlpack(asked)
     except (BufferError, RuntimeError, ValueError) as error:
         raise ArgumentError(f"from_dlpack: {error}") from error
-    if unversioned and array.size:
+    if asked.unversioned and array.size:
         array = np.asarray(_Writable(array))
     return array if array.flags.writeable else array.copy()

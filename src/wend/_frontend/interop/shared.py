@@ -15,6 +15,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import DType
 from wend._engine.base.shapes import contiguous_strides
+from wend._engine.base.system import system
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
@@ -88,7 +89,7 @@ def share_memory_(self: Tensor) -> Tensor:
     if is_shared(self):
         return self
     array = np.ascontiguousarray(_hot.ensure(_hot.refreshed(self)))
-    descriptor = os.memfd_create("wend", os.MFD_CLOEXEC)
+    descriptor = system.unnamed_file("wend")
     os.ftruncate(descriptor, max(array.nbytes, 1))
     block = mapped(descriptor, array.nbytes)
     block.array(0, array.nbytes, np.uint8)[:] = array.reshape(-1).view(np.uint8)

@@ -6,13 +6,13 @@ The direction numbers are those of Joe and Kuo (2008), from the table that SciPy
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import ExecutionError
+from wend._engine.base.extras import needed
 
 __all__ = ["BITS", "MOST_DIMS", "directions", "points", "scrambled"]
 
@@ -26,11 +26,10 @@ Bits = np.ndarray[Any, np.dtype[np.int64]]
 def _table() -> tuple[Bits, Bits]:
     """(primitive polynomials, first direction numbers) of all dims.
 
-    Raises ExecutionError if this SciPy keeps no such table.
+    Raises ModuleNotAvailable, with the extra to install, where SciPy is not there. Raises
+    ExecutionError if this SciPy keeps no such table.
     """
-    spec = importlib.util.find_spec("scipy")
-    folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    for folder in folders:
+    for folder in needed("scipy", "SobolEngine").__path__:
         path = os.path.join(folder, "stats", "_sobol_direction_numbers.npz")
         if os.path.exists(path):
             with np.load(path) as archive:

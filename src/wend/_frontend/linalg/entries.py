@@ -5,27 +5,29 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.base.errors import ArgumentTypeError, WendError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops, publish, return_type
 from wend._engine.ops.linalg.family import raise_where
 from wend._frontend.interop.exchange import array_of
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 __all__ = ["at_once", "completed", "entry", "named", "pending"]
 
 
 def entry(
     *names: str, functions: tuple[str, ...] = (), methods: tuple[str, ...] = ()
-) -> Callable[[Callable[..., Any]], Any]:
+) -> Callable[[F], F]:
     """Make a public function: an overriding class is asked first, and `out=` is written.
 
     names: of parameters that must be tensors, the first ones
     """
 
-    def make(function: Callable[..., Any]) -> Callable[..., Any]:
+    def make(function: F) -> F:
         shown = inspect.signature(function)
         kinds = {name: p.kind for name, p in shown.parameters.items()}
         positional = [
@@ -35,28 +37,32 @@ def entry(
 
         @functools.wraps(function)
         def public(*args: object, **kwargs: object) -> Any:
-            for position, name in enumerate(names):
-                if position < len(args):
-                    _require_tensor(public.__name__, name, args[position])
-                elif name in kwargs:
-                    _require_tensor(public.__name__, name, kwargs[name])
-            if any(map(_hot.has_override, (*args, *kwargs.values()))):
-                return _hot.slot("torch_function")(public, args, kwargs)
-            if place is not None and len(args) > place and "out" not in kwargs:
-                kwargs["out"] = args[place]
-                args = args[:place]
-            if kwargs.get("out") is None:
-                return function(*args, **kwargs)
-            out = kwargs.pop("out")
-            result = function(*args, **kwargs)
-            return _hot.slot("call_out")(named(public.__name__, result), (), {"out": out})
+            try:
+                for position, name in enumerate(names):
+                    if position < len(args):
+                        _require_tensor(public.__name__, name, args[position])
+                    elif name in kwargs:
+                        _require_tensor(public.__name__, name, kwargs[name])
+                if any(map(_hot.has_override, (*args, *kwargs.values()))):
+                    return _hot.slot("torch_function")(public, args, kwargs)
+                if place is not None and len(args) > place and "out" not in kwargs:
+                    kwargs["out"] = args[place]
+                    args = args[:place]
+                if kwargs.get("out") is None:
+                    return function(*args, **kwargs)
+                out = kwargs.pop("out")
+                result = function(*args, **kwargs)
+                return _hot.slot("call_out")(named(public.__name__, result), (), {"out": out})
+            except WendError as error:
+                error.shorten()
+                raise
 
         if "out" not in shown.parameters:
             last = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
             facts: Any = public
             facts.__signature__ = shown.replace(parameters=[*shown.parameters.values(), last])
         publish(public, functions, methods)
-        return public
+        return public  # type: ignore[return-value]
 
     return make
 

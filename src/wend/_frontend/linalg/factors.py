@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend._engine.base.dtypes import int32
 from wend._engine.base.errors import DTypeError, NotImplementedInWend, ValueRefused
@@ -10,6 +10,20 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.ops.linalg.family import floating, matrix, square, turned
 from wend._frontend.linalg.entries import at_once, completed, entry, results
+
+if TYPE_CHECKING:
+    from wend._frontend.linalg.named_results import (
+        CholeskyInfo,
+        Eigensystem,
+        FormerSvdParts,
+        LdlFactors,
+        LdlFactorsInfo,
+        LuFactors,
+        LuFactorsInfo,
+        LuParts,
+        QrParts,
+        SvdParts,
+    )
 
 __all__ = [
     "cholesky",
@@ -70,7 +84,7 @@ def former_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = 
 @entry("input")
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
-) -> Any:
+) -> CholeskyInfo:
     """(L, info): info is the order of the leading minor that is not positive, or 0."""
     parts = _cholesky("linalg.cholesky_ex", input, upper, check_errors)
     return results("linalg_cholesky_ex", "L info")(*parts)
@@ -96,7 +110,7 @@ def _lu(A: Tensor, pivot: bool) -> Any:
 @entry("A")
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None
-) -> Any:
+) -> LuFactorsInfo:
     """(LU, pivots, info): the factors in a single matrix, exchanges of rows from 1.
 
     info: the first pivot that is 0 (from 1), or 0
@@ -109,7 +123,7 @@ def lu_factor_ex(
 
 
 @entry("A")
-def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None = None) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None = None) -> LuFactors:
     """(LU, pivots), for lu_solve. Raises LinAlgError where a pivot is 0."""
     factors, pivots, info = _lu(A, pivot)
     checked = completed("torch.linalg.lu_factor", factors, info, _ZERO_PIVOT)
@@ -117,7 +131,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None =
 
 
 @entry("A")
-def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None = None) -> Any:
+def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None = None) -> LuParts:
     """(P, L, U): A = P L U, a permutation, ones on the diagonal of L, and U upper triangular."""
     factors, pivots, _ = _lu(A, pivot)
     lower, upper = ops.lu_triangles(factors)
@@ -142,7 +156,7 @@ def lu_unpack(
     unpack_pivots: bool = True,
     *,
     out: tuple[Tensor, ...] | None = None,
-) -> Any:
+) -> LuParts:
     """(P, L, U) of what lu_factor gives; what is not asked for is empty."""
     matrix("torch.lu_unpack", LU_data, "LU_data")
     if unpack_pivots and LU_pivots.dtype is not int32:
@@ -195,7 +209,7 @@ _ZERO_BLOCK = "D[{0},{0}] is zero and using it on ldl_solve would result in a di
 @entry("input")
 def ldl_factor_ex(
     input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
-) -> Any:
+) -> LdlFactorsInfo:
     """(LD, pivots, info): a symmetric A = L D L^T in a single matrix, without gradients."""
     parts: Any = ops.ldl_factor_ex(input, hermitian=hermitian)
     if check_errors:
@@ -207,7 +221,7 @@ def ldl_factor_ex(
 @entry("input")
 def ldl_factor(
     input: Tensor, *, hermitian: bool = False, out: tuple[Tensor, ...] | None = None
-) -> Any:
+) -> LdlFactors:
     """(LD, pivots) of a symmetric matrix, for ldl_solve. Raises LinAlgError for a zero in D."""
     factors, pivots, info = ops.ldl_factor_ex(input, hermitian=hermitian)
     checked = completed("torch.linalg.ldl_factor", factors, info, _ZERO_BLOCK)
@@ -226,7 +240,7 @@ def ldl_solve(
 
 
 @entry("A")
-def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, ...] | None = None) -> Any:
+def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, ...] | None = None) -> QrParts:
     """(Q, R): orthonormal columns and an upper triangle, A = Q R.
 
     mode: 'reduced', 'complete' (a square Q), or 'r' (Q is empty)
@@ -236,11 +250,14 @@ def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, ...] | None = Non
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
             "or 'complete'"
         )
-    return ops.linalg_qr(A, mode)
+    parts: Any = ops.linalg_qr(A, mode)
+    return parts  # type: ignore[no-any-return]
 
 
 @entry("input", functions=("qr",), methods=("qr",))
-def former_qr(input: Tensor, some: bool = True, *, out: tuple[Tensor, ...] | None = None) -> Any:
+def former_qr(
+    input: Tensor, some: bool = True, *, out: tuple[Tensor, ...] | None = None
+) -> QrParts:
     """linalg.qr, 'complete' unless `some`."""
     return results("qr", "Q R")(*ops.linalg_qr(input, "reduced" if some else "complete"))
 
@@ -261,7 +278,7 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 @entry("input")
-def eigh(input: Tensor, UPLO: str = "L", *, out: tuple[Tensor, ...] | None = None) -> Any:
+def eigh(input: Tensor, UPLO: str = "L", *, out: tuple[Tensor, ...] | None = None) -> Eigensystem:
     """(eigenvalues, eigenvectors) of symmetric matrices, ascending; columns are vectors.
 
     UPLO: the triangle that is read. Raises LinAlgError for inf and NaN.
@@ -276,7 +293,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Te
 
 
 @entry("input")
-def eig(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
+def eig(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Eigensystem:
     """(eigenvalues, eigenvectors) of square matrices, complex; columns are vectors of length 1.
 
     Eigenvalues come in no order. Raises LinAlgError for inf and NaN.
@@ -301,7 +318,7 @@ def _refuse_driver(driver: str | None) -> None:
 @entry("A")
 def svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None
-) -> Any:
+) -> SvdParts:
     """(U, S, Vh): A = U diag(S) Vh, singular values descending.
 
     full_matrices: U and Vh are square. Raises LinAlgError for inf and NaN.
@@ -320,7 +337,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 @entry("input", functions=("svd",), methods=("svd",))
 def former_svd(
     input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None
-) -> Any:
+) -> FormerSvdParts:
     """(U, S, V): input = U diag(S) V^T; without `compute_uv`, U and V are zeros."""
     make = results("svd", "U S V")
     if compute_uv:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend._engine.base.dtypes import FLOAT, DType
 from wend._engine.base.errors import DTypeError, ShapeError, ValueRefused
@@ -12,6 +12,11 @@ from wend._engine.core.primitive import PUBLIC, ops
 from wend._engine.ops.linalg.family import matrix, square
 from wend._frontend.linalg.entries import at_once, entry, results
 from wend._frontend.linalg.systems import Number, bounds
+
+if TYPE_CHECKING:
+    from wend._frontend.linalg.named_results import (
+        SignAndLog,
+    )
 
 __all__ = [
     "cond",
@@ -33,13 +38,14 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @entry("A")
-def slogdet(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
+def slogdet(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> SignAndLog:
     """(sign, logabsdet): the determinant is sign * exp(logabsdet)."""
-    return ops.linalg_slogdet(A)
+    pair: Any = ops.linalg_slogdet(A)
+    return pair  # type: ignore[no-any-return]
 
 
 @entry("input", functions=("slogdet",), methods=("slogdet",))
-def former_slogdet(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
+def former_slogdet(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> SignAndLog:
     """linalg.slogdet."""
     return results("slogdet", "sign logabsdet")(*ops.linalg_slogdet(input))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend._engine.base.dtypes import FLOAT, finfo
 from wend._engine.base.errors import DTypeError, ShapeError, ValueRefused
@@ -14,6 +14,14 @@ from wend._engine.ops.composites.products.factored import ZERO_DIAGONAL, batched
 from wend._engine.ops.linalg.family import equation, floating, same_type, square
 from wend._engine.ops.linalg.systems import SINGULAR
 from wend._frontend.linalg.entries import at_once, completed, entry, results
+
+if TYPE_CHECKING:
+    from wend._frontend.linalg.named_results import (
+        InverseInfo,
+        LeastSquares,
+        SolveInfo,
+        TriangularSolution,
+    )
 
 __all__ = [
     "inv",
@@ -70,7 +78,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
 @entry("A", "B")
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None
-) -> Any:
+) -> SolveInfo:
     """(result, info): as solve, and per matrix the pivot that is 0 (from 1), or 0."""
 
     def by_factors(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,7 +118,7 @@ def triangular_solve(
     unitriangular: bool = False,
     *,
     out: tuple[Tensor, ...] | None = None,
-) -> Any:
+) -> TriangularSolution:
     """(solution, cloned_coefficient): X such that A X = input, and a copy of A.
 
     The former name of linalg.solve_triangular. transpose: of A^T X = input
@@ -147,7 +155,9 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @entry("A")
-def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, ...] | None = None) -> Any:
+def inv_ex(
+    A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, ...] | None = None
+) -> InverseInfo:
     """(inverse, info): info names the pivot that is 0, from 1, or is 0."""
     parts: Any = ops.inv_ex(A)
     inverse, info = parts
@@ -213,7 +223,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 @entry("input", "b")
 def lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
-) -> Any:
+) -> LeastSquares:
     """(solution, residuals, rank, singular_values): X of the least norm of A X - B.
 
     input: A, (..., m, n)   b: (..., m, k), or a vector per matrix

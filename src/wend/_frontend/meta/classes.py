@@ -168,7 +168,7 @@ class MetaTensor:
         if dtype is not None:
             return TABLE(Tensor.type, (self, dtype), {})
         with DisableTorchFunctionSubclass():
-            name = str(Tensor.type(self))  # type: ignore[arg-type]
+            name = str(Tensor.type(self))  # type: ignore[call-overload]
         return name.replace("torch.", "torch.meta.")
 
     # -- variables ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
@@ -37,7 +37,7 @@ def _instance(cls: type, data: Tensor, requires_grad: bool) -> Any:
         return instance
     shared = data.detach()
     instance = native_new(cls)
-    instance.value = shared.value
+    instance.value, instance._layout = shared.value, shared._layout
     instance.alias, instance.version = shared.alias, shared.version
     if requires_grad:
         instance.requires_grad_()
@@ -79,7 +79,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     __module__ = _PUBLIC
 
-    __torch_function__ = classmethod(disabled_torch_function)
+    __torch_function__: ClassVar[Any] = classmethod(disabled_torch_function)
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
@@ -145,7 +145,7 @@ class Buffer(Tensor):
 
     __module__ = _PUBLIC
 
-    __torch_function__ = classmethod(disabled_torch_function)
+    __torch_function__: ClassVar[Any] = classmethod(disabled_torch_function)
 
     persistent: bool
 
@@ -174,7 +174,7 @@ class UninitializedTensorMixin:
     __module__ = _PUBLIC
 
     cls_to_become: type = Tensor
-    __torch_function__ = classmethod(disabled_torch_function)
+    __torch_function__: ClassVar[Any] = classmethod(disabled_torch_function)
     data: Any
     _allowed = ("device", "dtype", "requires_grad")
 

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from wend._engine.base.errors import ArgumentError
-from wend._frontend.seeing.tables import RULE, text_table
+from wend._frontend.seeing.tables import RULE, html_report, html_table, text_table
 
 __all__ = [
     "DeviceType",
@@ -191,9 +191,9 @@ class FunctionEvent(FormattedTimesMixin):
         self.id = id
         self.node_id = node_id
         self.name = name
-        self.overload_name = overload_name or ""
-        self.trace_name = name if trace_name is None else trace_name
-        self.time_range = Interval(start_us, end_us)
+        self.overload_name: str = overload_name or ""
+        self.trace_name: str = name if trace_name is None else trace_name
+        self.time_range: Interval = Interval(start_us, end_us)
         self.thread = thread
         self.fwd_thread = fwd_thread
         self.kernels: list[Kernel] = []
@@ -203,7 +203,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.input_shapes = input_shapes if input_shapes is not None else []
         self.concrete_inputs = concrete_inputs if concrete_inputs is not None else []
         self.kwinputs = kwinputs if kwinputs is not None else {}
-        self.stack = list(stack) if stack is not None else []
+        self.stack: list[Any] = list(stack) if stack is not None else []
         self.scope = scope
         self.use_device = use_device
         self.cpu_memory_usage = cpu_memory_usage
@@ -213,14 +213,14 @@ class FunctionEvent(FormattedTimesMixin):
         self.sequence_nr = sequence_nr
         self.device_type = device_type
         self.device_index = device_index
-        self.device_resource_id = thread if device_resource_id is None else device_resource_id
+        self.device_resource_id: int = thread if device_resource_id is None else device_resource_id
         self.is_legacy = is_legacy
         self.flops = flops
         self.is_user_annotation = is_user_annotation
         self.is_python_function = is_python_function
-        self.module = str(more.pop("module", ""))  # the path of the module that recorded it
+        self.module: str = str(more.pop("module", ""))  # the path of the module that recorded it
         self.metadata = [EventMetadata(k, str(v)) for k, v in more.items() if v is not None]
-        self.deferred_us = 0.0  # of operations that were recorded here, and computed later
+        self.deferred_us: float = 0.0  # of operations that were recorded here, and computed later
         self.self_us: float | None = None  # set where the children overlap with more work
         self.self_cpu_percent: float | None = None
         self.total_cpu_percent: float | None = None
@@ -342,6 +342,8 @@ _METRICS = (
 
 #: Columns of texts; the cells of all further columns stand at the right.
 _TEXTS = ("Name", "Input Shapes", "Source Location")
+#: Rows that a notebook shows.
+_SHOWN = 100
 _UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}
 
 
@@ -357,6 +359,15 @@ class EventList(list[Any]):
 
     def __str__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        total = self.self_cpu_time_total
+        columns = self._columns(self[:_SHOWN], total, (0, 0, 0), format_time)
+        heads = [name for name, _ in columns]
+        right = {k for k, name in enumerate(heads) if name not in _TEXTS}
+        table = html_table(heads, zip(*[cells for _, cells in columns], strict=True), right)
+        more = f"<p>… {len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
+        return html_report(f"Self CPU time total: {format_time(total)}", table, more)
 
     @property
     def self_cpu_time_total(self) -> float:

@@ -9,7 +9,7 @@ from wend._engine.runtime.measure.allocations import MemoryEvent, MemoryOwner
 from wend._frontend.profiling.event_lists import format_memory
 from wend._frontend.profiling.ops import line_of, summed
 from wend._frontend.profiling.window import Window
-from wend._frontend.seeing.tables import html_table, text_table
+from wend._frontend.seeing.tables import html_report, html_table, text_table
 
 __all__ = ["HeldMemory", "MemoryReport", "MemoryRow", "memory_rows"]
 
@@ -63,6 +63,53 @@ def _sizes(sizes: list[tuple[str, int]]) -> list[str]:
     return text_table(shown, (0,), "  ", least=(10,))
 
 
+#: A line that was recorded so often without a backward pass keeps the graphs of earlier steps.
+OFTEN = 4
+_KEPT_OFTEN = (
+    "Graphs of earlier steps live on while something refers to their results: keep item() or "
+    "detach() of a loss or a state, not the tensor."
+)
+#: Kinds of this share of the largest are as large: gradients are as large as their parameters.
+ALIKE = 0.95
+#: Beginnings of owners, the easiest to free first: in the program's words, and advice.
+_ADVICE = {
+    "kept for backward": (
+        "values kept for a backward pass",
+        "Use no_grad() where no gradients are needed, torch.utils.checkpoint for large blocks, or "
+        "smaller batches.",
+    ),
+    "gradients": (
+        "gradients of parameters",
+        "zero_grad() frees them; a table of which few rows are used takes sparse=True.",
+    ),
+    "state of optimizers": (
+        "state of the optimizer",
+        "SGD has none, and Adafactor little.",
+    ),
+    "parameters": ("parameters", "A half-precision type takes half as much."),
+    "tensors without a history": (
+        "tensors that the program keeps",
+        "Delete what is not needed any more, or compute in smaller pieces.",
+    ),
+    "a result": (
+        "results that the program keeps",
+        "Delete what is not needed any more, or compute in smaller pieces.",
+    ),
+    "": ("", "The rows below have the owners."),
+}
+
+
+def _kind(owner: str) -> str:
+    """The kind of an owner: moments of an optimizer, say, are of the kind of its state."""
+    return next((kind for kind in _ADVICE if kind and owner.startswith(kind)), owner)
+
+
+def _table(rows: list[MemoryRow]) -> str:
+    """Parts of memory as a table for notebooks."""
+    cells = [(format_memory(r.bytes), f"{r.count:,}", r.owner, r.where) for r in rows]
+    return html_table(("bytes", "pieces", "owner", "where"), cells, right=(0, 1))
+
+
 class HeldMemory:
     """The memory that is held now; `rows` has the parts, `total` the sum in bytes."""
 
@@ -89,8 +136,34 @@ class HeldMemory:
         sums = summed((key(row), (row.bytes,)) for row in self.rows)
         return {name: n for name, (n,) in sorted(sums.items(), key=lambda item: -item[1][0])}
 
+    def sentence(self) -> str:
+        """Name the largest kind of memory, the line of its largest part, and a remedy."""
+        if not self.rows:
+            return "nothing is held"
+        kind, size = self._largest_kind()
+        kin = [row for row in self.rows if _kind(row.owner) == kind]
+        largest = max(kin, key=lambda row: row.bytes)
+        owner = largest.owner
+        words, advice = _ADVICE.get(kind, _ADVICE[""])
+        often = largest.count >= OFTEN and kind == "kept for backward"
+        where = largest.where or owner.partition(": ")[2]
+        at = f", the largest part by {where}" if where else ""
+        at += f", {largest.count} times" if often else ""
+        return (
+            f"held now: {format_memory(self.total)}; {size / self.total:.0%} of that are "
+            f"{words or owner}{at}. {_KEPT_OFTEN if often else advice}"
+        )
+
+    def _largest_kind(self) -> tuple[str, int]:
+        """The largest kind with its bytes; of kinds of one size the one that is easiest to free."""
+        sizes = self._bytes_by(lambda row: _kind(row.owner))
+        least = ALIKE * max(sizes.values())
+        near = {kind: size for kind, size in sizes.items() if size >= least}
+        kind = next((kind for kind in _ADVICE if kind in near), next(iter(near)))
+        return kind, near[kind]
+
     def __str__(self) -> str:
-        lines = [f"held now: {format_memory(self.total)}"]
+        lines = [self.sentence()]
         lines += _sizes([*self.by_owner().items()])
         modules = [(path or "of no module", n) for path, n in self.by_module().items()]
         if any(row.module for row in self.rows):
@@ -104,9 +177,7 @@ class HeldMemory:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = [(format_memory(r.bytes), str(r.count), r.owner, r.where) for r in self.rows]
-        table = html_table(("bytes", "pieces", "owner", "where"), rows)
-        return f"<p>held now: {format_memory(self.total)}</p>{table}"
+        return html_report(self.sentence(), _table(self.rows))
 
 
 class MemoryReport:
@@ -127,10 +198,10 @@ class MemoryReport:
             self.timeline.append((max(0.0, (event.at - window.start) / 1e3), held))
             if held > self.peak:
                 self.peak, peak_at = held, k
-        self.peak_us = self.timeline[peak_at][0] if peak_at >= 0 else 0.0
-        self.at_peak = held_after(events[: peak_at + 1])
-        self.at_end = held_after(events)
-        self.allocated = held_after(
+        self.peak_us: float = self.timeline[peak_at][0] if peak_at >= 0 else 0.0
+        self.at_peak: list[MemoryRow] = held_after(events[: peak_at + 1])
+        self.at_end: list[MemoryRow] = held_after(events)
+        self.allocated: list[MemoryRow] = held_after(
             [e for e in events if e.size > 0 and e.at >= window.start and e.owner.flush is not None]
         )
 
@@ -144,6 +215,11 @@ class MemoryReport:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = f"peak: {format_memory(self.peak)} after {self.peak_us / 1e3:.3f} ms, held by"
+        meanwhile = "<p>allocated meanwhile, ended or not:</p>"
+        return html_report(head, _table(self.at_peak), meanwhile, _table(self.allocated))
 
 
 def held_after(events: Iterable[MemoryEvent]) -> list[MemoryRow]:

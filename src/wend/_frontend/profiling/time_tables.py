@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wend._engine.runtime.measure.recorder import Scope
 from wend._frontend.profiling.event_lists import format_time
 from wend._frontend.profiling.ops import OpTime, summed
 from wend._frontend.profiling.window import Window
-from wend._frontend.seeing.tables import text_table
+from wend._frontend.seeing.tables import html_report, html_table, text_table
 
 __all__ = ["TimeRow", "TimeTable", "by_line", "by_module"]
+
+#: Rows of the time that no op has.
+PYTHON, LAUNCHING, PLANNING, COMPILING = (
+    "(Python, and recording of ops)",
+    "(launching: plans, arguments, handing over)",
+    "(planning)",
+    "(compiling)",
+)
 
 
 class TimeRow(NamedTuple):
@@ -43,18 +51,26 @@ class TimeTable(list[TimeRow]):
         """Microseconds of all rows together."""
         return sum([row.own_us for row in self])
 
-    def __str__(self) -> str:
+    def _cells(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """Heads and rows of the table."""
         whole = self.total_us or 1.0
         rows = [
             (format_time(row.own_us), f"{row.own_us / whole:.1%}", format_time(row.total_us),
              format_time(row.backward_us), str(row.calls), f"{row.flops / 1e6:.3f}", row.where)
             for row in self
         ]  # fmt: skip
-        heads = ("own", "own %", "total", "backward", "ops", "MFLOP", self.title)
+        return ("own", "own %", "total", "backward", "ops", "MFLOP", self.title), rows
+
+    def __str__(self) -> str:
+        heads, rows = self._cells()
         lines = text_table([heads, *rows], range(6), least=(10, 5, 9, 9, 5, 8))
         return "\n".join([*lines, f"{format_time(self.total_us):>10s} in all"])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table = html_table(*self._cells(), right=range(6))
+        return html_report(f"{format_time(self.total_us)} in all, by {self.title}", table)
 
 
 def by_line(window: Window) -> TimeTable:
@@ -86,12 +102,7 @@ def by_module(window: Window) -> TimeTable:
     return TimeTable("module", rows + rest_of(window, rows))
 
 
-_WORDS = {
-    "recording": "(Python, and recording of ops)",
-    "launch": "(launching: plans, arguments, handing over)",
-    "plan": "(planning)",
-    "compile": "(compiling)",
-}
+_WORDS = {"recording": PYTHON, "launch": LAUNCHING, "plan": PLANNING, "compile": COMPILING}
 
 
 def rest_of(window: Window, computed: list[TimeRow]) -> list[TimeRow]:

@@ -64,10 +64,10 @@ class Window:
     def __init__(self, recorder: SliceRecorder, first: int, start: int, end: int) -> None:
         """first: the number of slices that are older"""
         self.start, self.end = start, end
-        self.threads = dict(recorder.threads)
-        self.memory = recorder.memory
+        self.threads: dict[int, str] = dict(recorder.threads)
+        self.memory: Any = recorder.memory
         rows = [*recorder.slices[first:], *recorder.open_scopes()]
-        self.slices = [clipped(row, start, end) for row in rows if row.end > start]
+        self.slices: list[Slice] = [clipped(row, start, end) for row in rows if row.end > start]
         self._known: dict[int, Any] = {}  # see `shares.costs_of_part`
         self._trees: list[SliceTree] | None = None
         self._ops: dict[int, list[OpTime]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wend._engine.base.dtypes import float32, float64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, ShapeError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.strides import layout_of
@@ -43,6 +44,7 @@ def adjoint(input: Tensor) -> Tensor:
     return _tensor("adjoint", input).adjoint()  # type: ignore[no-any-return]
 
 
+@short_errors
 def view_as_complex(input: Tensor) -> Tensor:
     """y[...] = input[..., 0] + 1j * input[..., 1], a view of the memory of `input`.
 

@@ -16,6 +16,7 @@ from wend._engine.base.errors import (
     ValueRefused,
 )
 from wend._engine.base.shapes import normalize_dim, normalize_dims
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import SymInt
@@ -485,6 +486,7 @@ def _count(op: str, n: int | None) -> int:
     return int(n)
 
 
+@short_errors
 def fftfreq(n: int, d: float = 1.0, **keywords: object) -> Tensor:
     """The frequencies of fft's entries: 0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1, over n d.
 
@@ -496,6 +498,7 @@ def fftfreq(n: int, d: float = 1.0, **keywords: object) -> Tensor:
     return _frequencies("fftfreq", signed, n, d, keywords)
 
 
+@short_errors
 def rfftfreq(n: int, d: float = 1.0, **keywords: object) -> Tensor:
     """The frequencies of rfft's entries: 0, 1, ..., n // 2, over n d.
 

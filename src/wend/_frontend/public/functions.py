@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import (
@@ -14,6 +14,7 @@ from wend._engine.base.errors import (
     GraphError,
     ValueRefused,
 )
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import PUBLIC, ops
 from wend._frontend import creation
@@ -79,6 +80,7 @@ def _as_function(name: str) -> Callable[..., Any]:
 )  # fmt: skip
 
 
+@short_errors
 def fill(input: Tensor, value: object) -> Tensor:
     """A tensor like `input` with every element `value`: a number, or a 0-d tensor.
 
@@ -128,6 +130,7 @@ for _name in ("clamp_", "clip_", "round_"):
 # -- methods ---------------------------------------------------------------------------------
 
 
+@short_errors
 def as_strided_(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
@@ -156,6 +159,7 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     return where == (*other, tensor.stride())
 
 
+@short_errors
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
     """Overwrite each element by callable(element, of x, of y): Python speed."""
     wide = [ops.expand(t, tuple(self.shape)) for t in (x, y)]
@@ -164,6 +168,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> T
     return self.copy_(ops.reshape(results, tuple(self.shape)))
 
 
+@short_errors
 def resize(self: Tensor, *sizes: object) -> Tensor:
     """`resize_` without a change of this tensor; PyTorch has deprecated the method."""
     return ops.clone(self).resize_(*sizes)  # type: ignore[no-any-return]
@@ -174,8 +179,12 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     return resize(self, tuple(tensor.shape))
 
 
+@short_errors
 def new_empty_strided(
-    self: Tensor, size: Sequence[int], stride: Sequence[int], **keywords: object
+    self: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    **keywords: Unpack[creation.TensorOptions],
 ) -> Tensor:
     """A tensor of this tensor's type and of these strides, with arbitrary elements."""
     keywords.setdefault("dtype", self.dtype)

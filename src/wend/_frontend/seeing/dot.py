@@ -29,7 +29,15 @@ def dot_of(graph: OpGraph, most: int = MOST_BOXES) -> str:
     for root in seen.folding.roots:
         lines.extend(frame_of(seen, root))
     for (start, end), count in seen.links.items():
-        lines.append(f"n{start} -> n{end}{f' [penwidth={min(count, 4)}]' if count > 1 else ''};")
+        looks = [f"penwidth={min(count, 4)}"] if count > 1 else []
+        if word := seen.labels.get((start, end)):
+            looks.append(f"label={quoted(word)}")
+        if end - len(graph) in seen.opened:  # an answer leads to a frame
+            inside = seen.folding.folds[end - len(graph)]
+            end = first_box(seen, inside)
+            looks.append(f"lhead=cluster_{inside.index}")
+        look = f" [{', '.join(looks)}]" if looks else ""
+        lines.append(f"n{start} -> n{end}{look};")
     return digraph(quoted(graph.title or "graph"), lines) + "\n"
 
 
@@ -47,6 +55,14 @@ def frame_of(seen: View, item: Fold) -> Iterator[str]:
         else:
             lines.append(box_of(seen, inner, item.phase))
     return frame(item.index, text, lines, ' color="#b9c3d0"; style=rounded; fontsize=11;')
+
+
+def first_box(seen: View, item: Fold) -> int:
+    """The number of the first box in an unfolded fold."""
+    inner = seen.shown(item)[0]
+    while isinstance(inner, Fold) and inner.index in seen.opened:
+        inner = seen.shown(inner)[0]
+    return seen.number(inner)
 
 
 def box_of(seen: View, item: OpNode | Fold, phase: str) -> str:

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from wend._frontend.seeing.op_graph import PHASES, OpGraph, OpNode
 from wend._frontend.seeing.owners import Owners, owners
+from wend._frontend.seeing.regions import Regions
 
 __all__ = ["Fold", "Folding", "fold"]
 
@@ -31,9 +32,12 @@ LONGEST_BLOCK, MOST_TRIES = 400, 6
 class Fold:
     """Ops that are a single box until unfolded.
 
-    kind: "phase", "module", "repeat" (equal blocks) or "part" (neighbours without a module)
+    kind: "phase", "module", "repeat" (equal blocks), "part" (neighbours without a module),
+        "region" (a question of a static graph, with all that hangs on it) or "branch" (the ops
+        behind an answer)
     path: dotted path of the module around the ops      class_name: the class
     items: ops and folds inside, in order               times: number of blocks, of a repeat
+    asked: id of the question, of a region or branch
     """
 
     kind: str
@@ -42,6 +46,7 @@ class Fold:
     path: str = ""
     class_name: str = ""
     times: int = 1
+    asked: int = -1
     items: list[OpNode | Fold] = field(default_factory=list)
     parent: Fold | None = None
     index: int = -1
@@ -73,7 +78,8 @@ class Fold:
     @property
     def key(self) -> str:
         """A text that equals the key of the same module, repeat or part in another phase."""
-        return f"{self.kind} {self.path} {self.label if self.kind != 'module' else ''}"
+        asked = f" {self.asked}" if self.asked >= 0 else ""
+        return f"{self.kind} {self.path} {self.label if self.kind != 'module' else ''}{asked}"
 
 
 @dataclass
@@ -107,14 +113,15 @@ class Folding:
         groups = [
             group
             for group in twins.values()
-            if group[0].kind in ("module", "part") and not group[0].has_only_leaves
+            if group[0].kind not in ("phase", "repeat") and not group[0].has_only_leaves
         ]
         sizes = [(sum(self.visible(item) - 1 for item in group), group) for group in groups]
         changed = True
         while changed:
             changed = False
             for more, group in sorted(sizes, key=lambda pair: pair[0]):
-                if group[0].index in opened or self.is_single(group[0]) or boxes + more > most:
+                single = group[0].kind != "branch" and self.is_single(group[0])
+                if group[0].index in opened or single or boxes + more > most:
                     continue
                 if all(item.parent and item.parent.index in opened for item in group):
                     opened.update(item.index for item in group)
@@ -141,12 +148,12 @@ class Folding:
 def fold(graph: OpGraph) -> Folding:
     """Fold a graph by phase, by module, by repeats, and by parts where there are many ops."""
     ownership = owners(graph)
-    numbering = Numbering(graph, ownership)
+    numbering, regions = Numbering(graph, ownership), Regions(graph)
     roots = []
     for phase in PHASES:
         nodes = [node for node in graph.nodes if ownership.phases[node.id] == phase]
         if nodes:
-            root = tree_of_modules(phase, nodes, ownership)
+            root = tree_of_modules(phase, nodes, ownership, regions)
             for item in reversed(list(root.folds())):  # children first
                 item.items = fold_items(item, numbering)
             roots.append(root)
@@ -171,37 +178,61 @@ def finished(graph: OpGraph, roots: list[Fold], ownership: Owners) -> Folding:
     return Folding(graph, roots, folds, homes, ownership.phases, ownership.parameters)
 
 
-def tree_of_modules(phase: str, nodes: Sequence[OpNode], owners: Owners) -> Fold:
-    """The fold of a phase: modules in modules, in the order of the first ops."""
+def tree_of_modules(phase: str, nodes: Sequence[OpNode], owners: Owners, regions: Regions) -> Fold:
+    """The fold of a phase: modules and regions, nested, in the order of the first ops."""
     root = Fold("phase", phase, phase)
     known = set(owners.classes).union(owners.paths)
-    folds = {"": root}
+    folds: dict[tuple[int, str], Fold] = {}
+    asked: dict[tuple[int, str], Fold] = {}
 
-    def place(path: str) -> Fold:
+    def place(path: str, base: Fold) -> Fold:
+        """The fold of a module in a region, or in the whole."""
         chain = []
-        while path not in folds:
+        while path not in ("", base.path) and (id(base), path) not in folds:
             chain.append(path)
             path = path.rpartition(".")[0]
             while path not in known and path:
                 path = path.rpartition(".")[0]
-        parent = folds[path]
+        parent = folds.get((id(base), path), base)
         for path in reversed(chain):
-            label = path[len(parent.path) + 1 :] if parent.path else path
+            inside = parent.path and path.startswith(f"{parent.path}.")
+            label = path[len(parent.path) + 1 :] if inside else path
             child = Fold("module", label, phase, path, owners.classes.get(path, ""))
             parent.items.append(child)
-            parent = folds[path] = child
+            parent = folds[id(base), path] = child
         return parent
 
-    leaves = defaultdict(list)
+    def region(key: tuple[int, str]) -> Fold:
+        """The fold of a question, or of an answer."""
+        missing = []
+        at: tuple[int, str] | None = key
+        while at is not None and at not in asked:
+            missing.append(at)
+            at = regions.around(at)
+        base = root if at is None else asked[at]
+        for number, answer in reversed(missing):
+            if not answer:
+                base = place(owners.paths[number], base)
+            kind, label = ("branch", answer) if answer else ("region", regions.label(number))
+            child = Fold(kind, label, phase, base.path, asked=number)
+            base.items.append(child)
+            base = asked[number, answer] = child
+        return base
+
+    leaves: dict[tuple[int, str], list[OpNode]] = defaultdict(list)
+    homes = {id(root): root}
     for node in nodes:
         path = owners.paths[node.id]
+        key = regions.of(node)
+        base = root if key is None else region(key)
         if node.is_leaf:
-            leaves[path].append(node)
+            homes[id(base)] = base
+            leaves[id(base), path].append(node)
         else:
-            place(path).items.append(node)
+            place(path, base).items.append(node)
     # Leaves come first: the time of recording tells nothing here.
-    for path, own_leaves in leaves.items():
-        home = place(path)
+    for (number, path), own_leaves in leaves.items():
+        home = place(path, homes[number])
         home.items = [*own_leaves, *home.items]
     return root
 

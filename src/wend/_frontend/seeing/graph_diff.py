@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.runtime.report import counted
 from wend._frontend.seeing.op_graph import OpGraph, OpNode
+from wend._frontend.seeing.side_by_side import Side, page_of_sides, sides_html
 
 __all__ = ["GraphDiff", "diff"]
 
 #: Ops between the first and the last difference that are compared in pairs.
 MOST_COMPARED = 4000
+#: Names where nothing else names the graphs, and the longest argument of a call that is a name.
+NAMES, LONGEST = ("before", "after"), 60
 #: Ops of each side that the text names.
 SHOWN = 20
 
@@ -27,6 +38,9 @@ class GraphDiff:
     only_a, only_b: ops of a single side
     resized: pairs of ops that differ in shape or dtype alone
     same: number of ops that both graphs have
+    names: of `a` and `b`, for texts and pictures
+
+    A notebook shows both graphs side by side, and `save` writes that as a page.
     """
 
     a: OpGraph
@@ -36,13 +50,14 @@ class GraphDiff:
     only_b: list[OpNode] = field(default_factory=list)
     resized: list[tuple[OpNode, OpNode]] = field(default_factory=list)
     same: int = 0
+    names: tuple[str, str] = NAMES
 
     def __bool__(self) -> bool:
         """Whether the graphs differ."""
         return self.parting is not None or bool(self.resized)
 
     def __str__(self) -> str:
-        lines = [f"a: {self.a.title}, b: {self.b.title}: {self.same} ops in both"]
+        lines = [f"a: {self.names[0]}, b: {self.names[1]}: {self.same} ops in both"]
         if self.parting is not None:
             here, there = self.parting
             lines += ["they part at", f"  a: {_text(here)}", f"  b: {_text(there)}"]
@@ -59,21 +74,61 @@ class GraphDiff:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return sides_html(self._sides(), str(self))
 
-def diff(a: OpGraph, b: OpGraph) -> GraphDiff:
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a page (".html") with both graphs side by side, or the text (".txt").
+
+        Raises ArgumentError for another ending.
+        """
+        file = Path(path)
+        if file.suffix not in (".html", ".txt"):
+            raise ArgumentError(
+                f"save: expected a name that ends in .html, .txt, got {file.name!r}"
+            )
+        title = f"{self.names[0]} and {self.names[1]}"
+        text = str(self)
+        if file.suffix == ".html":
+            text = page_of_sides(title, self._sides(), text)
+        file.write_text(text, encoding="utf-8", errors="replace")
+
+    def _sides(self) -> list[Side]:
+        marks: tuple[dict[int, str], dict[int, str]] = ({}, {})
+        for side, nodes, mark in ((0, self.only_a, "gone"), (1, self.only_b, "new")):
+            marks[side].update((node.id, mark) for node in nodes)
+        for pair in self.resized:
+            for side in (0, 1):
+                marks[side][pair[side].id] = "resized"
+        sides = []
+        for k, (graph, nodes) in enumerate(((self.a, self.only_a), (self.b, self.only_b))):
+            note = f"{counted(len(nodes), 'op')} only here, {len(self.resized)} of other sizes"
+            sides.append(Side(f"{'ab'[k]}: {self.names[k]}", graph, marks[k], note))
+        return sides
+
+
+def diff(a: OpGraph, b: OpGraph, *, names: tuple[str, str] | None = None) -> GraphDiff:
     """Compare two graphs, op by op in the order of the program.
+
+    names: of both; None takes the titles, the arguments as the caller's line has them, or "before"
+        and "after"
 
     Ops are the same if op, parameters, module, part of the step and the user's line agree; run-time
     numbers (a learning rate, say) may differ. Ops of unlike shapes or dtypes are listed.
 
-    Raises ArgumentTypeError for anything but graphs.
+    Raises ArgumentTypeError for anything but graphs, and for anything but two names.
     """
     for x in (a, b):
         if not isinstance(x, OpGraph):
             raise ArgumentTypeError(f"diff: expected two graphs, got {type(x).__name__}")
     left = [node for node in a if not node.is_leaf]
     right = [node for node in b if not node.is_leaf]
-    difference = GraphDiff(a, b)
+    if names is None:
+        different = a.title != b.title
+        names = (a.title, b.title) if different else call_arguments(sys._getframe(1)) or NAMES
+    elif len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise ArgumentTypeError(f"diff: expected names to be two strings, got {names!r}")
+    difference = GraphDiff(a, b, names=(names[0], names[1]))
     names_a, names_b = [_key(n) for n in left], [_key(n) for n in right]
     first = _common(names_a, names_b)
     last = _common(names_a[first:][::-1], names_b[first:][::-1])
@@ -94,6 +149,34 @@ def diff(a: OpGraph, b: OpGraph) -> GraphDiff:
     difference.same = len(pairs)
     difference.resized = [(x, y) for x, y in pairs if (x.shape, x.dtype) != (y.shape, y.dtype)]
     return difference
+
+
+def call_arguments(frame: FrameType) -> tuple[str, str] | None:
+    """The first two arguments of the call that a frame is in, as the source has them.
+
+    None where there is no source, where the texts are long or alike, or not given by place.
+    """
+    place = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    if place is None:
+        return None
+    first, last, start, end = place
+    if first is None or last is None:
+        return None
+    lines = [linecache.getline(frame.f_code.co_filename, n) for n in range(first, last + 1)]
+    source = [line.encode() for line in lines]  # columns count bytes
+    if not all(source):
+        return None
+    source[-1] = source[-1][:end]
+    source[0] = source[0][start:]
+    try:
+        call = ast.parse(b"".join(source).decode(), mode="eval").body
+    except (SyntaxError, ValueError):
+        # The file may have changed since the code was compiled: the names are then the usual.
+        return None
+    if not isinstance(call, ast.Call) or len(call.args) < 2:
+        return None
+    here, there = (ast.unparse(x) for x in call.args[:2])
+    return (here, there) if here != there and max(len(here), len(there)) <= LONGEST else None
 
 
 def _key(node: OpNode) -> tuple[Any, ...]:

@@ -32,7 +32,7 @@ class OpNode:
     file, line, function: the user's line
     shape, dtype, nbytes: of the (first) result
     results: number of results
-    name: the name of a parameter, buffer or argument, for leaves
+    name: the name of a parameter, buffer or argument, for leaves; of a merged value
     numbers: numbers that the op was called with, as text
     partner: the id of the forward op whose gradient a backward op computes
     kernel: number of the kernel that computes the op
@@ -235,7 +235,8 @@ class OpGraph:
         called = f"{node.op}({node.numbers})" if node.numbers else node.op
         if node.phase != "forward":
             called = f"{node.phase}: {called}"
-        operands = " ".join(self.nodes[i].name or f"%{i}" for i in node.inputs)
+        inputs = [self.nodes[i] for i in node.inputs]
+        operands = " ".join((x.is_leaf and x.name) or f"%{x.id}" for x in inputs)
         name = Path(shown_name(node.file)).name
         place = f"{name}:{node.line} in {node.function}" if node.file else ""
         if node.branch:

@@ -60,10 +60,22 @@ def owners(graph: OpGraph) -> Owners:
         for i in orphans.intersection(node.inputs):
             paths[i] = paths[here]
             orphans.discard(i)
+    place_updates(nodes, paths)
     for node in nodes:
         if node.module_class and paths[node.id] == node.module:
             ownership.classes[node.module] = ownership.classes.get(node.module) or node.module_class
     return ownership
+
+
+def place_updates(nodes: Sequence[OpNode], paths: list[str]) -> None:
+    """Put ops of the update that a single module uses in that module: steps of an optimizer."""
+    users: dict[int, set[str]] = {}
+    for node in reversed(nodes):
+        if node.phase == "update" and not node.is_leaf:
+            if not paths[node.id] and len(near := users.get(node.id, set())) == 1:
+                (paths[node.id],) = near
+            for i in node.inputs:
+                users.setdefault(i, set()).add(paths[node.id])
 
 
 def phases_of(nodes: Sequence[OpNode]) -> list[str]:

@@ -30,21 +30,19 @@ def page_of(graph: OpGraph) -> str:
     """One self-contained HTML file that shows a graph.
 
     Nothing is loaded from elsewhere: the page's content security policy forbids loading.
-    Layout on folding: dagre (MIT), whose licence is in the page.
     """
-    style, script = asset("page.css"), asset("page.js")
-    dagre, licence = asset("dagre.min.js"), asset("dagre.LICENSE")
+    style, layout, script = asset("page.css"), asset("layout.js"), asset("page.js")
     data = json.dumps(data_of(graph), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # A lone surrogate has no UTF-8.
     data = data.translate(ESCAPES).encode("utf-8", "replace").decode("utf-8")
-    scripts = " ".join(digest(text) for text in (dagre, script))
+    scripts = " ".join(digest(text) for text in (layout, script))
     policy = (
         f"default-src 'none'; script-src {scripts}; style-src {digest(style)}; "
         "base-uri 'none'; form-action 'none'"
     )
     title = html.escape(graph.title or "graph").encode("utf-8", "replace").decode("utf-8")
-    parts = {"policy": policy, "style": style, "licence": licence.replace("--", "- -")}
-    parts |= {"dagre": dagre, "script": script, "title": title, "data": data}
+    parts = {"policy": policy, "style": style}
+    parts |= {"layout": layout, "script": script, "title": title, "data": data}
     return re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], asset("page.html"))
 
 
@@ -137,6 +135,7 @@ def columns_of_folds(folding: Folding, texts: Table) -> dict[str, Any]:
         "path": packed([texts.number(x.path) for x in folds]),
         "phase": packed([PHASES.index(x.phase) for x in folds]),
         "times": packed([x.times for x in folds]),
+        "asked": packed([x.asked for x in folds]),
         "key": packed([keys.number(x.key) for x in folds]),
         "opened": sorted(folding.opened(FIRST_BOXES)),
     }

@@ -10,6 +10,7 @@ from wend._engine.core import _hot
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.provenance import Site
 from wend._engine.runtime.report import counted, name_of, tier_of
+from wend._frontend.seeing.rich_forms import html_of_paths
 
 __all__ = ["PathMap", "PathStretch", "paths"]
 
@@ -38,12 +39,17 @@ class PathStretch:
     branches: list[PathStretch] = field(default_factory=list)
 
     def walk(self, depth: int = 0) -> Iterator[Any]:
-        """(depth, stretch) of this stretch and all behind."""
+        """(depth, stretch) of this stretch and all behind.
+
+        The way that is taken most goes on at the same depth, behind the others, which are a level
+        deeper: a loop is a column, however often the program asks for values.
+        """
         stack = [(depth, self)]
         while stack:
             level, stretch = stack.pop()
             yield level, stretch
-            stack += [(level + 1, x) for x in reversed(stretch.branches)]
+            stack += [(level, x) for x in stretch.branches[:1]]
+            stack += [(level + 1, x) for x in reversed(stretch.branches[1:])]
 
 
 @dataclass
@@ -60,17 +66,22 @@ class PathMap:
         rows = [row for stretch in self.stretches for row in stretch.walk()]
         ends = sum(1 for _, x in rows if x.ended)
         lines = [f"{counted(ends, 'path')}, {counted(len(rows), 'stretch', 'es')}"]
+        going_on = {id(x.branches[0]) for _, x in rows if x.branches}
         for depth, x in rows[:SHOWN]:
+            then = "then " if id(x) in going_on else ""
             ops = f"{x.first} ... {x.last}" if x.ops > 1 else x.first
             count = counted(x.ops, "op") if x.ops else "operands"
             at = f" at {x.place}" if x.place else ""
-            lines.append(f"{'  ' * depth}{_times(x.taken)}: {count}, {ops}{at}")
+            lines.append(f"{'  ' * depth}{then}{_times(x.taken)}: {count}, {ops}{at}")
             lines += [f"{'  ' * depth}  ends here {_times(x.ended)}: {plan}" for plan in x.plans]
         if len(rows) > SHOWN:
             lines.append(f"... {counted(len(rows) - SHOWN, 'more stretch', 'es')}")
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_of_paths(self.stretches, SHOWN)
 
 
 def paths() -> PathMap:

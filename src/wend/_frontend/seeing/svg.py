@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import html
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from wend._frontend.seeing.folding import Fold, fold
-from wend._frontend.seeing.layers import Point, layered
+from wend._frontend.seeing.frames import PADDING, Picture, Way, arranged
+from wend._frontend.seeing.layers import Point
 from wend._frontend.seeing.op_graph import OpGraph, OpNode
 from wend._frontend.seeing.visible import View, caption, hint, printable, view
 
-__all__ = ["svg_of"]
+__all__ = ["picture_of", "svg_of"]
 
 #: Most boxes of a picture.
 MOST_BOXES = 60
-#: Pixels: margin, between columns, around the items of a frame, the title of a frame.
-MARGIN, BETWEEN, PADDING, TITLE = 20.0, 70.0, 12.0, 20.0
+#: Pixels of a picture: the width, unless a box is wider, and the margin.
+WIDE, MARGIN = 1400.0, 20.0
 #: Pixels of a box and of a character, bold and small.
 HEIGHT, BOLD, SMALL = 40.0, 8.7, 6.5
+#: Signs of marked boxes, for those who do not see the colours.
+SIGNS = {"gone": "− only here", "new": "+ only here", "resized": "≠ size"}
 #: Colours in light and in dark.
 NAMES = "ground face rim ink soft edge frame forward backward update".split()
 LIGHT = "#f7f8fa #fff #b9c3d0 #1c2430 #5a6676 #9aa6b5 #1e3c6e0d #e0ecfb #fbeadf #e0f8ea"
@@ -34,84 +36,55 @@ stroke:var(--wend-ground);stroke-linejoin:round}
 .wend-graph .ground{fill:var(--wend-ground)}
 .wend-graph .frame{fill:var(--wend-frame);stroke:var(--wend-rim)}
 .wend-graph .edge{fill:none;stroke:var(--wend-edge);stroke-width:1.2}
+.wend-graph .loose{opacity:.25}
+.wend-graph .back{stroke-dasharray:5 3}
+.wend-graph .region{stroke-dasharray:6 3}
 .wend-graph .tip{fill:var(--wend-edge)}
 .wend-graph .box{fill:var(--wend-face);stroke:var(--wend-rim)}
 .wend-graph .fold{stroke-width:1.8}
 .wend-graph .leaf{stroke-dasharray:3 2}
+.wend-graph .gone{stroke:#d1242f;stroke-width:2.6}
+.wend-graph .new{stroke:#2da44e;stroke-width:2.6}
+.wend-graph .resized{stroke:#bf8700;stroke-width:2.6}
 .wend-graph .forward{fill:var(--wend-forward)}
 .wend-graph .backward{fill:var(--wend-backward)}
 .wend-graph .update{fill:var(--wend-update)}
 """
 
 
-@dataclass(eq=False)
-class Picture:
-    """A box, or a frame with pictures inside.
-
-    x, y: of the upper left corner; counted from the corner of the frame around, until `move`
-    routes: (picture, picture) -> points of an edge between two pictures inside
-    """
-
-    item: OpNode | Fold
-    phase: str
-    width: float = 0.0
-    height: float = 0.0
-    x: float = 0.0
-    y: float = 0.0
-    parent: Picture | None = None
-    is_open: bool = False
-    inner: list[Picture] = field(default_factory=list)
-    routes: dict[tuple[Picture, Picture], list[Point]] = field(default_factory=dict)
-
-    def move(self, x: float, y: float) -> None:
-        """Count all places from the corner of the whole."""
-        self.x, self.y = self.x + x, self.y + y
-        for points in self.routes.values():
-            points[:] = [(px + self.x, py + self.y) for px, py in points]
-        for picture in self.inner:
-            picture.move(self.x, self.y)
-
-    def around(self) -> list[Picture]:
-        """The picture and all frames around it, from the inside."""
-        return [self, *self.parent.around()] if self.parent else [self]
-
-    def inside(self) -> Iterator[Picture]:
-        """The picture and all pictures in it."""
-        yield self
-        for picture in self.inner:
-            yield from picture.inside()
-
-
-def svg_of(graph: OpGraph, most: int = MOST_BOXES) -> str:
-    """A picture of a graph: forward, backward and update side by side.
+def svg_of(graph: OpGraph, most: int = MOST_BOXES, wide: float = WIDE) -> str:
+    """A picture of a graph: forward, backward and update side by side or in a column.
 
     most: number of boxes; modules are folded until there are no more, repeats always.
+    wide: width in pixels, unless a box is wider
+
     Rows are depths. A pointer over a box shows module, shape and the user's line.
     """
-    seen = view(fold(graph), most)
-    by_number: dict[int, Picture] = {}
-    columns = [pictures(seen, root, by_number) for root in seen.folding.roots]
-    for start, end in seen.links:
-        frame, pair = meeting(by_number[start], by_number[end])
-        frame.routes[pair] = []
+    return picture_of(view(fold(graph), most), graph.title or "graph", wide)
+
+
+def picture_of(
+    seen: View, title: str, wide: float, marked: Callable[[OpNode | Fold], str] = lambda item: ""
+) -> str:
+    """A picture of the boxes of a graph.  marked: a class of each box, or "" """
+    columns, ways, width, height = arranged(
+        seen, size_of, lambda item: width_of(title_of(item), BOLD), wide - 2 * MARGIN
+    )
     for column in columns:
-        arrange(column)
-    x, tallest = MARGIN, max((column.height for column in columns), default=0.0)
-    for column in columns:
-        column.move(x, MARGIN)
-        x += column.width + BETWEEN
+        column.shift(MARGIN, MARGIN)
+    for way in ways:
+        way.points = [(x + MARGIN, y + MARGIN) for x, y in way.points]
     drawn = [picture for column in columns for picture in column.inside()]
     pieces = [frame_of(picture) for picture in drawn if picture.is_open]
-    pieces += [
-        edge(by_number[start], by_number[end], count) for (start, end), count in seen.links.items()
-    ]
+    pieces += [edge(way) for way in ways]
     pieces += [name_of(picture) for picture in drawn if picture.is_open]  # edges pass below
-    pieces += [box_of(picture) for picture in drawn if not picture.is_open]
-    width, height = max(x - BETWEEN, 100.0) + MARGIN, tallest + 2 * MARGIN
+    pieces += [label(way) for way in ways if way.label]
+    pieces += [box_of(picture, marked) for picture in drawn if not picture.is_open]
+    width, height = max(width, 100.0) + 2 * MARGIN, height + 2 * MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="wend-graph" role="img" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}">'
-        f"<title>{escaped(graph.title or 'graph')}</title><style>{style()}</style>"
+        f"<title>{escaped(title)}</title><style>{style()}</style>"
         f'<rect class="ground" width="100%" height="100%" rx="8"/>{"".join(pieces)}</svg>\n'
     )
 
@@ -124,65 +97,27 @@ def style() -> str:
     return text.replace("\n", "")
 
 
-def pictures(seen: View, item: OpNode | Fold, by_number: dict[int, Picture]) -> Picture:
-    """The picture of an item with all pictures inside; `by_number` gets each."""
-    picture = by_number[seen.number(item)] = Picture(item, item.phase)
-    if isinstance(item, Fold) and item.index in seen.opened:
-        picture.is_open = True
-        picture.inner = [pictures(seen, x, by_number) for x in seen.shown(item)]
-        for inner in picture.inner:
-            inner.parent = picture
-    else:
-        texts = caption(item)
-        head = width_of(texts.head, BOLD) + width_of(texts.mark, BOLD) + 12 * bool(texts.mark)
-        picture.width = max(head, width_of(texts.below, SMALL), 40.0) + 24
-        picture.height = HEIGHT
-    return picture
+def size_of(item: OpNode | Fold) -> Point:
+    """Width and height of a box."""
+    texts = caption(item)
+    head = width_of(texts.head, BOLD) + width_of(texts.mark, BOLD) + 12 * bool(texts.mark)
+    return max(head, width_of(texts.below, SMALL), 40.0) + 24, HEIGHT
 
 
-def meeting(start: Picture, end: Picture) -> tuple[Picture, tuple[Picture, Picture]]:
-    """The innermost frame around two boxes, and the pictures in it around each box."""
-    above = {b: a for a, b in zip(start.around(), start.around()[1:], strict=False)}
-    inner = end
-    for frame in end.around()[1:]:
-        if frame in above:
-            return frame, (above[frame], inner)
-        inner = frame
-    raise AssertionError("boxes of different phases have no edge")
-
-
-def arrange(frame: Picture) -> None:
-    """Sizes and places of the pictures in a frame, from the inside."""
-    for picture in frame.inner:
-        if picture.is_open:
-            arrange(picture)
-    places = {picture: place for place, picture in enumerate(frame.inner)}
-    links = [(places[a], places[b]) for a, b in frame.routes]
-    sizes = [(picture.width, picture.height) for picture in frame.inner]
-    done = layered(sizes, links, upward=frame.phase == "backward")
-    for picture, (x, y) in zip(frame.inner, done.corners, strict=True):
-        picture.x, picture.y = x + PADDING, y + TITLE + PADDING / 2
-    for pair in frame.routes:
-        points = done.routes.get((places[pair[0]], places[pair[1]]), [])
-        frame.routes[pair] = [(x + PADDING, y + TITLE + PADDING / 2) for x, y in points]
-    frame.width = max(done.width, width_of(title_of(frame), BOLD)) + 2 * PADDING
-    frame.height = done.height + TITLE + 1.5 * PADDING
-
-
-def title_of(frame: Picture) -> str:
-    if isinstance(frame.item, OpNode):
-        return ""
-    texts = caption(frame.item)
-    label = frame.item.label
-    named = frame.item.kind == "module" and frame.item.class_name not in ("", label)
-    return printable(f"{label}: {texts.head}" if named else label)
+def title_of(item: Fold) -> str:
+    if item.kind in ("region", "branch"):
+        return caption(item).head
+    named = item.kind == "module" and item.class_name not in ("", item.label)
+    return printable(f"{item.label}: {caption(item).head}" if named else item.label)
 
 
 def frame_of(picture: Picture) -> str:
     if picture.parent is None:
         return ""
     size = f'width="{picture.width:.1f}" height="{picture.height:.1f}"'
-    return f'<rect class="frame" x="{picture.x:.1f}" y="{picture.y:.1f}" {size} rx="9"/>'
+    kind = picture.item.kind if isinstance(picture.item, Fold) else ""
+    kind = f"frame {kind}" if kind in ("region", "branch") else "frame"
+    return f'<rect class="{kind}" x="{picture.x:.1f}" y="{picture.y:.1f}" {size} rx="9"/>'
 
 
 def name_of(picture: Picture) -> str:
@@ -190,37 +125,50 @@ def name_of(picture: Picture) -> str:
     x, y = picture.x + PADDING, picture.y
     if picture.parent is None:
         return text_of(x, y + 12, picture.phase, "name")
-    return text_of(x, y + 15, title_of(picture), "name")
+    assert isinstance(picture.item, Fold)
+    return text_of(x, y + 15, title_of(picture.item), "name")
 
 
 def text_of(x: float, y: float, text: str, kind: str = "") -> str:
     """A text that begins at a place; a mark ends there."""
     named = f' class="{kind}"' if kind else ""
-    named += ' text-anchor="end"' if kind == "mark" else ""
+    named += ' text-anchor="end"' if kind.startswith("mark") else ""
     return f'<text x="{x:.1f}" y="{y:.1f}"{named}>{escaped(text)}</text>'
 
 
-def edge(start: Picture, end: Picture, count: int) -> str:
+def edge(way: Way) -> str:
     """A curve from the rim of a box to that of another, with a tip."""
-    frame, pair = meeting(start, end)
-    way = 1.0 if end.y + end.height / 2 >= start.y + start.height / 2 else -1.0
-    x, y = start.x + start.width / 2, start.y + (start.height if way > 0 else 0.0)
-    last = (end.x + end.width / 2, end.y - 5 if way > 0 else end.y + end.height + 5)
-    path = f"M{x:.1f},{y:.1f}"
-    for px, py in [*frame.routes[pair], last]:
-        bend = (py - y) / 2
-        path += f"C{x:.1f},{y + bend:.1f} {px:.1f},{py - bend:.1f} {px:.1f},{py:.1f}"
+    (x, y), *rest = way.points
+    ahead = -1.0 if (way.end.parent or way.end).upward else 1.0
+    rest[-1] = (rest[-1][0], rest[-1][1] - 5 * ahead)
+    path, straight = f"M{x:.1f},{y:.1f}", way.kind == "back"
+    for px, py in rest:
+        if abs(px - x) < 0.5 or abs(py - y) < 0.5 or straight:
+            path += "" if abs(px - x) + abs(py - y) < 0.1 else f"L{px:.1f},{py:.1f}"
+        else:
+            bend = (py - y) / 2
+            path += f"C{x:.1f},{y + bend:.1f} {px:.1f},{py - bend:.1f} {px:.1f},{py:.1f}"
         x, y = px, py
-    wide = ' stroke-width="1.8"' if count > 1 else ""
-    tip = f"M{x - 3.5:.1f},{y - way * 2:.1f}h7l-3.5,{way * 7:.1f}z"
-    return f'<path class="edge" d="{path}"{wide}/><path class="tip" d="{tip}"/>'
+    kind = f"edge {way.kind or ('answer' if way.label else '')}".strip()
+    wide = ' stroke-width="1.8"' if way.count > 1 else ""
+    tip = f"M{x - 3.5:.1f},{y - ahead * 2:.1f}h7l-3.5,{ahead * 7:.1f}z"
+    ends = f'data-a="{way.start.number}" data-b="{way.end.number}"'
+    return f'<path class="{kind}" d="{path}"{wide} {ends}/><path class="tip" d="{tip}"/>'
 
 
-def box_of(picture: Picture) -> str:
+def label(way: Way) -> str:
+    """The word at an edge: an answer at the end, a value of a loop where the edge comes back."""
+    (x, y) = way.points[-1]
+    return text_of(x + 6, y - 7, way.label, "name")
+
+
+def box_of(picture: Picture, marked: Callable[[OpNode | Fold], str]) -> str:
     x, y, wide, item = picture.x, picture.y, picture.width, picture.item
     texts = caption(item)
     is_leaf = isinstance(item, OpNode) and item.is_leaf
     kind = "leaf" if is_leaf else "fold" if isinstance(item, Fold) else "op"
+    mark = marked(item)
+    kind = f"{kind} {mark}".strip()
     size = f'width="{wide:.1f}" height="{HEIGHT:.0f}" rx="{20 if is_leaf else 7}"'
     repeated = isinstance(item, Fold) and item.kind == "repeat"
     faces = [
@@ -228,6 +176,8 @@ def box_of(picture: Picture) -> str:
         for d in ((6, 3, 0) if repeated else (0,))
     ]
     lines = [text_of(x + 12, y + 17, texts.head), text_of(x + 12, y + 32, texts.below, "soft")]
+    if mark:
+        lines.append(text_of(x + wide, y - 4, SIGNS[mark], "mark name"))
     if texts.mark:
         lines.append(text_of(x + wide - 12, y + 17, texts.mark, "mark"))
     return f"<g><title>{escaped(hint(item))}</title>{''.join(faces + lines)}</g>"

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 from html import escape
 from itertools import zip_longest
 
-__all__ = ["RULE", "Html", "html_table", "text_table"]
+__all__ = ["RULE", "Html", "html_report", "html_table", "html_text", "text_table"]
 
 #: In place of a row: a line below each column.
 RULE = None
@@ -43,11 +43,34 @@ def text_table(
     return [line(row) for row in rows]
 
 
-def html_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table for notebooks."""
-    head = "".join([f"<th>{escape(name)}</th>" for name in heads])
-    body = ""
-    for row in rows:
-        cells = [cell if isinstance(cell, Html) else escape(cell) for cell in row]
-        body += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-    return f"<table><tr>{head}</tr>{body}</table>"
+def html_table(
+    heads: Iterable[str], rows: Iterable[Iterable[str]], right: Container[int] | None = None
+) -> str:
+    """A table for notebooks.
+
+    right: numbers of the columns whose cells stand at the right; None leaves it to the notebook
+    """
+
+    def cells(tag: str, row: Iterable[str]) -> str:
+        texts = [cell if isinstance(cell, Html) else escape(cell) for cell in row]
+        if right is None:
+            return "".join(f"<{tag}>{text}</{tag}>" for text in texts)
+        sides = ["right" if k in right else "left" for k in range(len(texts))]
+        styled = zip(sides, texts, strict=True)
+        return "".join(f'<{tag} style="text-align:{side}">{text}</{tag}>' for side, text in styled)
+
+    body = "".join([f"<tr>{cells('td', row)}</tr>" for row in rows])
+    return f"<table><tr>{cells('th', heads)}</tr>{body}</table>"
+
+
+def html_text(text: str) -> Html:
+    """A text for notebooks: lines stay lines."""
+    return Html(escape(text).replace("\n", "<br>"))
+
+
+def html_report(head: str, *parts: str) -> str:
+    """A report for notebooks: a head in bold, and parts in HTML.
+
+    Colours are those of the notebook, whether light or dark.
+    """
+    return f"<div><p><b>{html_text(head)}</b></p>{''.join(parts)}</div>"

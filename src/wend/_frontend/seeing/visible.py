@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wend._engine.core.provenance import shown_name
 from wend._frontend.seeing.folding import Fold, Folding
 from wend._frontend.seeing.op_graph import OpNode
 
-__all__ = ["Caption", "View", "caption", "hint", "printable", "view"]
+__all__ = ["Caption", "View", "caption", "hint", "printable", "view", "view_of"]
 
 #: Longest text of a caption, in characters.
 LONGEST_CAPTION = 30
@@ -20,12 +20,17 @@ class View:
 
     boxes: ops and folded folds           links: (from, to) -> number of edges, within a phase
     opened: the indices of unfolded folds
+    labels: of links: the answer of a question, which leads to a region; the name of a value that
+        a loop carries
+    turns: links from ops that are later, which lead back to the beginning of a loop
     """
 
     folding: Folding
     opened: set[int]
     boxes: list[OpNode | Fold]
     links: dict[tuple[int, int], int]
+    labels: dict[tuple[int, int], str] = field(default_factory=dict)
+    turns: set[tuple[int, int]] = field(default_factory=set)
 
     def number(self, item: OpNode | Fold) -> int:
         """The number of a box in `links`: the id of an op, or a number after all ids."""
@@ -38,7 +43,12 @@ class View:
 
 def view(folding: Folding, most: int) -> View:
     """The boxes of a graph, unfolded as far as `most` boxes allow."""
-    opened, nodes = folding.opened(most), folding.graph.nodes
+    return view_of(folding, folding.opened(most))
+
+
+def view_of(folding: Folding, opened: set[int]) -> View:
+    """The boxes of a graph with these folds unfolded, by index."""
+    nodes = folding.graph.nodes
     result, phases = View(folding, opened, [], {}), folding.phases
     stands: dict[int, Fold | None] = {}
     for item in folding.folds:  # parents first
@@ -57,6 +67,17 @@ def view(folding: Folding, most: int) -> View:
             pair = numbers[i], numbers[node.id]
             if phases[i] == phases[node.id] and pair[0] != pair[1] and min(pair) >= 0:
                 result.links[pair] = result.links.get(pair, 0) + 1
+                if i > node.id:
+                    result.turns.add(pair)
+                    if pair[1] == node.id:
+                        result.labels[pair] = node.name or "next turn"
+    for item in folding.folds:
+        if item.kind == "branch" and stands[item.index] in (None, item):
+            start = numbers[item.asked]
+            if start == item.asked and phases[start] == item.phase:
+                pair = start, result.number(item)
+                result.links[pair] = 1
+                result.labels[pair] = item.label
     return result
 
 
@@ -72,9 +93,13 @@ class Caption:
 def caption(item: OpNode | Fold) -> Caption:
     if isinstance(item, OpNode):
         head = (item.name or "input") if item.is_leaf else item.op
+        if item.op == "merge":
+            head = f"{item.op} {item.name}".strip()
         return Caption(clipped(head), clipped(item.type_text))
     ops = sum(not op.is_leaf for op in item.ops())
     size = f"{ops} op{'s' if ops != 1 else ''}"
+    if item.kind in ("region", "branch"):
+        return Caption(clipped(item.label), size)
     if item.kind == "part":
         return Caption(clipped(item.label), clipped(item.class_name))
     named = item.class_name not in ("", item.label)

@@ -1,7 +1,12 @@
-"""Compares an explored graph with the function, at several sizes."""
+"""Compares an explored graph with the function, at several sizes.
+
+A loop that asks for values may have no end for the inputs of a comparison. The graph runs first,
+for so many turns at most. Then the function, which takes the same turns, has an end, too.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,11 +18,12 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.symbolic import EQ
 from wend._engine.transforms.exploring.attributes import Attributes, objects_of
 from wend._engine.transforms.exploring.program import StaticGraph
-from wend._engine.transforms.exploring.running import SizesDiffer, run
+from wend._engine.transforms.exploring.running import NoEnd, SizesDiffer, run
 
-__all__ = ["Refused", "close", "disagreement", "first_difference"]
+__all__ = ["Refused", "close", "disagreement", "first_difference", "run_to_the_end"]
 
 FURTHER = (1, 3)  # how much longer the dims are in the further comparisons
+MOST_TURNS = 10_000  # of loops, and other questions for values, in a comparison
 
 
 class Refused(Exception):
@@ -45,6 +51,25 @@ def disagreement(
         return None  # the function raises an error for the example
     finally:
         attributes.restore()
+
+
+def run_to_the_end(program: StaticGraph, tensors: list[Any], captured: dict[int, Tensor]) -> Any:
+    """The result of a program. Raises Refused, and warns, where a loop does not come to an end."""
+    try:
+        return run(program, tensors, captured, most=MOST_TURNS)
+    except NoEnd as endless:
+        if not endless.asks_values:  # loops over sizes end: the graph is at fault
+            raise
+        sizes = [tuple(x.shape) for x in tensors]
+        warnings.warn(
+            f"{program.name}: the loop at {endless.site} has not ended after {MOST_TURNS} turns, "
+            f"for inputs of the shapes {sizes} made from the example. The graph is not compared "
+            "with the function for these inputs; example inputs for which the loop ends soon "
+            "make the comparison possible",
+            UserWarning,
+            stacklevel=2,
+        )
+        raise Refused from endless
 
 
 def first_difference(
@@ -136,6 +161,21 @@ def _compare(
 ) -> str | None:
     state = random_state.current().get_state()
     buffers = [(t, t.value) for t in captured.values()]
+    actual: list[Any] = []
+    fault: Exception | None = None
+    try:
+        tensors = [_copy(x) for x in example if isinstance(x, Tensor)]
+        result = run_to_the_end(program, tensors, captured)
+        actual = [_array(x) for x in tree.leaves(result)]
+    except SizesDiffer as error:
+        raise Refused from error
+    except Refused:
+        raise
+    except Exception as error:  # the function may refuse these sizes, too, which says nothing
+        fault = error
+    finally:
+        _restore(buffers)
+        random_state.current().set_state(state)
     try:
         args, kwargs = tree.unflatten(structure, [_copy(x) for x in example])
         try:
@@ -145,21 +185,8 @@ def _compare(
             raise Refused from error
     finally:
         _restore(buffers)
-        after = random_state.current().get_state()
-        random_state.current().set_state(state)
-    try:
-        tensors = [_copy(x) for x in example if isinstance(x, Tensor)]
-        result = run(program, tensors, captured)
-        actual = [_array(x) for x in tree.leaves(result)]
-    except SizesDiffer as error:
-        raise Refused from error
-    except Exception as error:
-        # The user's function refuses the sizes of the comparison, which says nothing; or the
-        # explored graph fails, which is told as a difference.
-        return f"{type(error).__name__}: {error}"
-    finally:
-        _restore(buffers)
-        random_state.current().set_state(after)
+    if fault is not None:
+        return f"{type(fault).__name__}: {fault}"
     sizes = [tuple(x.shape) for x in example if isinstance(x, Tensor)]
     for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
         if isinstance(b, np.ndarray) != isinstance(a, np.ndarray):

@@ -55,7 +55,7 @@ OUT_OF_SCOPE: list[tuple[str, str, str]] = [
         r"torch\.(fake_)?quantize\w*|torch\.(ao|quantization)(\.|$)|torch\.nn\.(quantized|quantizable|qat"
         r"|intrinsic)(\.|$)|torch(\.Tensor)?\.(q_|int_repr|dequantize|qscheme)\w*|torch\.(fbgemm|qint|quint|quantized_|choose_qparams"
         r"|fused_moving|empty_quantized|per_channel|per_tensor)\w*|.*mkldnn_max.*",
-        "quantised types are planned for later",
+        "there are 8 bits by modules (docs/howto/quantization.md); PyTorch gives these names up",
     ),
     (
         "script compiler",
@@ -147,7 +147,7 @@ OUT_OF_SCOPE: list[tuple[str, str, str]] = [
         "inside of torchrun",
         r"torch\.distributed\.(launcher\.api|elastic\.(agent|control_plane|events|metrics|rendezvous|timer|utils"
         r"|multiprocessing\.(api|redirects|subprocess_handler|tail_log|errors\.(error_handler|handlers))))(\.|$)",
-        "`wend launch` starts ranks by MPI, and has parts of its own",
+        "`wend launch` starts ranks in its own way, by sockets or MPI",
     ),
     (
         "copies on devices",
@@ -191,6 +191,9 @@ ON_PURPOSE: dict[str, Difference] = {
     ),
     "torch.onnx.export": Difference(
         "weights are in the file, and the model is compared, by default"
+    ),
+    "torch.hub.load_state_dict_from_url": Difference(
+        "a file from an address is read as weights, unless `weights_only=False` says otherwise"
     ),
     "torch.random.fork_rng": Difference(
         "private parameters are left out", ("_caller", "_devices_kw")

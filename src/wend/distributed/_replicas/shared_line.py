@@ -1,13 +1,14 @@
 """Reductions of ranks on the same machine, in memory that the ranks share.
 
-MPI moves a large array between two processes in several messages and answers. Each of them waits
-until the receiver's thread is on a core. Beside threads that compute on all cores this takes many
-times as long as the copies. Here each rank writes an array once, and reads when all ranks have
-written. A thread that waits sleeps, and leaves the core to the thread that computes.
+MPI and sockets move a large array between two processes in several messages and answers. Each of
+them waits until the receiver's thread is on a core. Beside threads that compute on all cores this
+takes many times as long as the copies. Here each rank writes an array once, and reads when all
+ranks have written. A thread that waits sleeps, and leaves the core to the thread that computes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import platform
@@ -18,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from wend.distributed._mpi import MpiTransport, guarded
+from wend.distributed._mpi import MpiTransport
 from wend.distributed._reduction import FUNCTIONS, fold
+from wend.distributed._sockets.carrier import SocketTransport
+from wend.distributed._wire._faults import DistBackendError
 from wend.distributed._wire._transport import Array, Transport
 
-__all__ = ["SharedLine", "shared"]
+__all__ = ["SharedLine", "SharedSocketLine", "SharedSums", "shared"]
 
 #: Bytes of a piece, at most; the memory of all ranks holds two pieces of each.
 PIECE, ALL_RANKS = 1 << 19, 32 << 20
@@ -36,14 +39,14 @@ LOOKS, LEAST_SLEEP, MOST_SLEEP, ALIVE = 20, 2e-5, 1e-3, 0.2
 ORDERED = ("x86_64", "AMD64")
 
 
-class SharedLine(MpiTransport):
-    """A communicator of ranks on the same machine; `all_reduce` and `agrees` use shared memory.
+class SharedSums(Transport):
+    """`all_reduce` and `agrees` in shared memory; all else is as in the line.
 
     Sums are made in the order of ranks, and are equal in all ranks.
     """
 
-    def __init__(self, MPI: Any, comm: Any, memory: mmap.mmap, piece: int) -> None:
-        super().__init__(MPI, comm)
+    def share(self, memory: mmap.mmap, piece: int) -> None:
+        """Use memory of all ranks from now on."""
         self.piece = piece
         size = self.size * (HEAD + 2 * piece)
         parts = np.frombuffer(memory, np.uint8, size).reshape(self.size, -1)
@@ -52,10 +55,13 @@ class SharedLine(MpiTransport):
         self.areas = [[part[HEAD + k * piece :][:piece] for part in parts] for k in (0, 1)]
         self.met = self.pieces = self.compared = 0
 
+    def look_for_losses(self, rank: int) -> None:
+        """Raise DistBackendError if a rank that is waited for has ended."""
+        raise NotImplementedError(type(self).__name__)
+
     def meeting(self, x: Array, out: Array) -> None:
         return None
 
-    @guarded
     def agrees(self, number: Array) -> bool:
         mine = int(number[0])
         self.compared += 1
@@ -64,7 +70,6 @@ class SharedLine(MpiTransport):
         self._meet()
         return all(head[place] == mine for head in self.heads)
 
-    @guarded
     def all_reduce(self, x: Array, out: Array, op: str) -> None:
         most = self.piece // x.itemsize
         function = FUNCTIONS[op]
@@ -94,12 +99,12 @@ class SharedLine(MpiTransport):
         """Return when all ranks have called; all then see what each has written before."""
         self.met += 1
         self.heads[self.rank][0] = self.met
-        for head in self.heads:
+        for rank, head in enumerate(self.heads):
             if head[0] < self.met:
-                self._wait(head)
+                self._wait(head, rank)
 
-    def _wait(self, head: Any) -> None:
-        """Wait for a rank. Raises MPI's exception where a rank has failed."""
+    def _wait(self, head: Any, rank: int) -> None:
+        """Wait for a rank. Raises DistBackendError where a rank has failed."""
         begun = time.perf_counter()
         asked = begun + ALIVE
         looks = 0
@@ -111,24 +116,71 @@ class SharedLine(MpiTransport):
             time.sleep(min(max(LEAST_SLEEP, (now - begun) / 8), MOST_SLEEP))
             if now > asked:
                 asked = now + ALIVE
-                self.comm.Iprobe()
+                self.look_for_losses(rank)
+
+
+class SharedLine(SharedSums, MpiTransport):
+    """A communicator of ranks on the same machine."""
+
+    def look_for_losses(self, rank: int) -> None:
+        try:
+            self.comm.Iprobe()
+        except self.failure as error:
+            raise DistBackendError(f"all_reduce: MPI has failed: {error}") from error
+
+
+class SharedSocketLine(SharedSums, SocketTransport):
+    """Ranks on the same machine, which sockets connect."""
+
+    def look_for_losses(self, rank: int) -> None:
+        mesh, member = self.mesh, self.members[rank]
+        with mesh.changed:
+            gone = [m for m in (member, *self.members) if m in mesh.lost]
+            if member in mesh.ended:
+                gone.insert(0, member)
+        if gone:
+            raise self._gone("all_reduce", gone[0])
 
 
 def shared(line: Transport) -> Transport:
     """A line of the same ranks that reduces in shared memory, if all are on the same machine.
 
-    Called by all ranks of the line, which ends; else the line itself is returned.
+    Called by all ranks of the line, which ends; else the line itself is returned. A line that goes
+    on after a loss stays as it is: what a lost rank has written is not known there.
     """
-    if not isinstance(line, MpiTransport) or line.size == 1:
+    by_mpi = isinstance(line, MpiTransport)
+    by_sockets = isinstance(line, SocketTransport) and line.rescue is None
+    if line.size == 1 or not (by_mpi or by_sockets):
         return line
-    here = line.comm.Split_type(line.MPI.COMM_TYPE_SHARED)
-    beside = here.Get_size()
-    here.Free()
     piece = min(PIECE, ALL_RANKS // (2 * line.size)) // HEAD * HEAD
     memory = None
-    if for_all(line, beside == line.size and platform.machine() in ORDERED):
+    if for_all(line, are_together(line) and platform.machine() in ORDERED):
         memory = common_memory(line, line.size * (HEAD + 2 * piece))
-    return line if memory is None else SharedLine(line.MPI, line.comm, memory, piece)
+    if memory is None:
+        return line
+    sums: SharedSums
+    if isinstance(line, MpiTransport):
+        sums = SharedLine(line.MPI, line.comm)
+    else:
+        assert isinstance(line, SocketTransport)
+        sums = SharedSocketLine(line.mesh, line.members, line.name)
+        sums.done = line.done
+    sums.share(memory, piece)
+    return sums
+
+
+def are_together(line: Transport) -> bool:
+    """Whether all ranks see the same processes: the same machine, and the same container."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            words = f"{file.read()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # the kernel does not tell: no rank is known to be beside this rank
+        words = os.urandom(16).hex()
+    mine = np.frombuffer(hashlib.blake2b(words.encode(), digest_size=8).digest(), np.int64)
+    least, most = np.empty_like(mine), np.empty_like(mine)
+    line.all_reduce(mine, least, "min")
+    line.all_reduce(mine, most, "max")
+    return bool(least[0] == most[0])
 
 
 def for_all(line: Transport, answer: bool) -> bool:

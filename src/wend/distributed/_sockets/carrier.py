@@ -82,7 +82,7 @@ class SocketTransport(Transport):
         data = self.await_bytes(self.members[rank], tag)
         return np.frombuffer(data, np.uint8 if like is None else like.dtype)
 
-    def await_bytes(self, peer: int, tag: int) -> bytearray:
+    def await_bytes(self, peer: int, tag: int) -> Any:
         """The bytes of a process. Raises PeerLost if they cannot come."""
         mesh, context, rescue = self.mesh, self.context(self.epoch), self.rescue
         with mesh.changed:
@@ -178,7 +178,8 @@ class SocketTransport(Transport):
         self.mesh.send(peer, self.context(epoch), tag, body)
 
     def _gone(self, name: str, member: int) -> DistBackendError:
-        text = f"{name}: rank {self.place_of(member)} has ended, and others wait for that rank"
+        fate = self.mesh.fate_of(member)
+        text = f"{name}: rank {self.place_of(member)}{fate}, and others wait for that rank"
         if self.rescue is not None:
             lost: DistBackendError = self.rescue.give_up(text)
             return lost
@@ -491,12 +492,12 @@ class SocketRequest(Request):
             raise self.fault
         return True
 
-    def fill(self, data: bytearray) -> None:
+    def fill(self, data: Any) -> None:
         """Take the bytes that have come."""
         array, self.array = self.array, None
         assert array is not None
         if len(data) == array.nbytes:
-            if data:
+            if len(data):
                 plain(array)[:] = np.frombuffer(data, np.uint8)
             return
         self.fault = DistBackendError(

@@ -10,7 +10,6 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
 from typing import Any, Final
@@ -112,7 +111,7 @@ def _meet(store: Any, turn: int, rank: int, size: int, timeout: timedelta) -> Me
     reached = inner.host if isinstance(inner, TCPStore) else "127.0.0.1"
     start = f"wend/{turn}"
     with _listener(reached) as listener:
-        own = [*_place_of(listener, reached), secrets.token_hex(8)]
+        own = [*listener.getsockname(), secrets.token_hex(8)]
         say = store.hold if isinstance(inner, TCPStore) else store.set
         say(f"{start}/{rank}", json.dumps(own))
         if rank == 0:
@@ -151,21 +150,20 @@ def meet_by_launcher(number: int, timeout: timedelta, shrunk: Any) -> SocketTran
     """
     meeting = Meeting()
     seconds = min(timeout.total_seconds(), _CONNECT_SECONDS)
-    mesh = None
-    with _listener(meeting.reached) as listener:
-        for epoch in count():
-            answer = meeting.meet(epoch, {"place": _place_of(listener, meeting.reached)})
-            rows = {int(key): row for key, row in answer["rows"].items()}
-            if not all("place" in row for row in rows.values()):
-                raise meeting.give_up("init_process_group: a rank was lost at the beginning")
-            places = {key: (row["place"][0], row["place"][1]) for key, row in rows.items()}
-            try:
-                mesh = connect(number, listener, places, f"{answer['token']} {epoch}", seconds)
-                break
-            except DistNetworkError:
-                # A rank was lost between the meeting and the connections: the ranks meet again.
-                continue  # a rank was lost meanwhile: those that live meet again
-    assert mesh is not None
+    for epoch in count():
+        listener = _listener(meeting.reached)
+        answer = meeting.meet(epoch, {"place": listener.getsockname()})
+        rows = {int(key): row for key, row in answer["rows"].items()}
+        if not all("place" in row for row in rows.values()):
+            raise meeting.give_up("init_process_group: a rank was lost at the beginning")
+        places = {key: (row["place"][0], row["place"][1]) for key, row in rows.items()}
+        try:
+            mesh = connect(number, listener, places, f"{answer['token']} {epoch}", seconds)
+            break
+        except DistNetworkError:
+            # A rank was lost between the meeting and the connections: the ranks meet again.
+            continue  # a rank was lost meanwhile: those that live meet again
+    meeting.mesh = mesh
     rescue = Rescue(mesh, sorted(places), meeting, shrunk, epoch)
     line = SocketTransport(mesh, sorted(places), WORLD, rescue)
     _end_with_the_process(mesh, line)
@@ -182,6 +180,7 @@ class Meeting:
             raise DistBackendError("init_process_group: there is no launcher to ask for ranks")
         self.channel = channel
         self.answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.mesh: Mesh | None = None
         channel.listeners.append(self._hear)
         #: An address in the network of the run.
         self.reached = os.environ.get("MASTER_ADDR", "127.0.0.1")
@@ -189,6 +188,8 @@ class Meeting:
     def _hear(self, message: dict[str, Any]) -> None:
         if message["say"] == "world":
             self.answers.put(message)
+        elif message["say"] == "lost" and self.mesh is not None:  # the network may not tell so soon
+            self.mesh.lose(message["rank"], True)
 
     def end(self) -> None:
         """Hear the launcher no more."""
@@ -212,13 +213,7 @@ class Meeting:
 
 
 def _listener(reached: str) -> socket.socket:
-    """A socket at a free port: of this machine alone, if all processes are here."""
-    host = "127.0.0.1" if reached in ("127.0.0.1", "localhost") else ""
-    return socket.create_server((host, 0), backlog=_BACKLOG)
-
-
-def _place_of(listener: socket.socket, reached: str) -> Sequence[Any]:
-    """Where the listener is found: the own address on the way to a known machine.
+    """A socket at a free port, of the address by which this machine reaches a known machine.
 
     Raises DistNetworkError if the machine has no IPv4 address, or there is no way.
     """
@@ -230,7 +225,7 @@ def _place_of(listener: socket.socket, reached: str) -> Sequence[Any]:
                 f"init_process_group: no way to {reached}: {error}; let MASTER_ADDR be a name or "
                 "an IPv4 address of the first machine"
             ) from error
-        return [probe.getsockname()[0], listener.getsockname()[1]]
+        return socket.create_server((probe.getsockname()[0], 0), backlog=_BACKLOG)
 
 
 def _end_with_the_process(mesh: Mesh, line: SocketTransport | None = None) -> None:

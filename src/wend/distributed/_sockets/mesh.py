@@ -5,8 +5,7 @@ Messages are kept until somebody asks. So a sender never waits for a process tha
 
 from __future__ import annotations
 
-import hmac
-import json
+import errno
 import os
 import selectors
 import socket
@@ -14,16 +13,30 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
+from wend.distributed._stores.network import TOKEN, own_token
 from wend.distributed._wire._faults import DistNetworkError
+from wend.distributed.launcher._doors import (
+    Door,
+    TlsFiles,
+    enter,
+    key_of,
+    receive_exactly,
+    socket_of,
+    watch_peer,
+)
 
 __all__ = ["Mesh", "PeerLost", "connect"]
 
 _HEADER: Final = struct.Struct("!QqQ")  # context, tag, bytes that follow
 _HELLO: Final = struct.Struct("!Q")
-_LONGEST_HELLO: Final = 4096
+_TOGETHER: Final = 1 << 14  # bytes up to which header and data are sent at once
+_SILENT: Final = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 _PAUSE: Final = 0.001  # seconds until connections are looked at again
 _GOODBYE: Final = 0  # the context of a word that a process ends as planned
 Key = tuple[int, int, int]  # context, tag, process
@@ -41,15 +54,23 @@ class Mesh:
     """The connections of a process.
 
     own: the number of this process   links: sockets, by the number of the process behind
+    places: address and port of each process, for errors
     """
 
-    def __init__(self, own: int, links: dict[int, socket.socket]) -> None:
-        self.own, self.links = own, links
+    def __init__(
+        self,
+        own: int,
+        links: dict[int, Any],
+        places: Mapping[int, tuple[str, int]] = MappingProxyType({}),
+    ) -> None:
+        self.own, self.links, self.places = own, links, places
         self.changed = threading.Condition()
-        self.inbox: dict[Key, deque[bytearray]] = {}
+        self.inbox: dict[Key, deque[Any]] = {}
         #: Processes that have ended: as planned, or lost.
         self.ended: set[int] = set()
         self.lost: set[int] = set()
+        #: Lost processes whose machine does not answer.
+        self.silent: set[int] = set()
         #: Contexts of which nothing is awaited any more.
         self.over: set[int] = set()
         self.closed = False
@@ -65,6 +86,12 @@ class Mesh:
             name = f"messages of process {peer}"
             threading.Thread(target=self._read, args=(peer, link), name=name, daemon=True).start()
 
+    def fate_of(self, peer: int) -> str:
+        """Words for errors: where a lost process was, and how the process was lost."""
+        host = self.places.get(peer, ("127.", 0))[0]
+        where = "" if host.startswith("127.") else f" on {host}"
+        return f"{where} does not answer" if peer in self.silent else f"{where} has ended"
+
     # -- sending ----------------------------------------------------------------------------
 
     def send(self, peer: int, context: int, tag: int, data: Any) -> None:
@@ -76,45 +103,58 @@ class Mesh:
             return
         try:
             with self._sending[peer]:
-                self.links[peer].sendall(_HEADER.pack(context, tag, view.nbytes))
-                if view.nbytes:
+                header = _HEADER.pack(context, tag, view.nbytes)
+                if view.nbytes <= _TOGETHER:
+                    self.links[peer].sendall(header + view)
+                else:
+                    self.links[peer].sendall(header)
                     self.links[peer].sendall(view)
         except OSError as error:
-            with self.changed:
-                if peer not in self.ended:
-                    self.lost.add(peer)
-                self.changed.notify_all()
+            self.lose(peer, error.errno in _SILENT)
             raise PeerLost(peer) from error
+
+    def lose(self, peer: int, is_silent: bool) -> None:
+        """Note that a process is lost, if it has not ended as planned; waiting threads are told."""
+        with self.changed:
+            if peer not in self.ended and not self.closed:
+                self.lost.add(peer)
+                if is_silent:
+                    self.silent.add(peer)
+            self.changed.notify_all()
 
     # -- receiving --------------------------------------------------------------------------
 
-    def _read(self, peer: int, link: socket.socket) -> None:
+    def _read(self, peer: int, link: Any) -> None:
         """Take all that a process sends: the body of a thread."""
+        is_silent = False
+        try:
+            self._take_from(peer, link)
+        except OSError as error:  # the connection is gone: threads that wait are told
+            is_silent = error.errno in _SILENT
+        self.lose(peer, is_silent)
+        with self._sending[peer]:
+            self._end_direction(peer)
+
+    def _take_from(self, peer: int, link: Any) -> None:
         header = bytearray(_HEADER.size)
-        while _fill(link, header):
+        while _fill(link, memoryview(header)):
             context, tag, size = _HEADER.unpack(header)
-            data = bytearray(size)
+            data = memoryview(np.empty(size, np.uint8).data)
             if not _fill(link, data):
-                break
+                return
             with self.changed:
                 if context == _GOODBYE:
                     self.ended.add(peer)
                     self.changed.notify_all()
                 elif context not in self.over:
                     self._keep((context, tag, peer), data)
-        with self.changed:
-            if peer not in self.ended and not self.closed:
-                self.lost.add(peer)
-            self.changed.notify_all()
-        with self._sending[peer]:
-            self._end_direction(peer)
 
-    def _keep(self, key: Key, data: bytearray) -> None:
+    def _keep(self, key: Key, data: memoryview | bytearray) -> None:
         self.inbox.setdefault(key, deque()).append(data)
         self.changed.notify_all()
 
-    def find(self, context: int, tag: int, peer: int) -> bytearray | None:
-        """The next bytes of a process, if any have come; the lock is held."""
+    def find(self, context: int, tag: int, peer: int) -> Any:
+        """The next bytes of a process, or None if none have come; the lock is held."""
         key = (context, tag, peer)
         queue = self.inbox.get(key)
         if queue is None:
@@ -163,14 +203,11 @@ class Mesh:
         self._half_closed.add(peer)
 
 
-def _fill(link: socket.socket, data: bytearray) -> bool:
-    """Fill an array from a connection; False at its end."""
-    view, place = memoryview(data), 0
-    while place < len(data):
-        try:
-            count = link.recv_into(view[place:])
-        except OSError:  # the connection is gone: waiting threads are told
-            return False
+def _fill(link: Any, view: memoryview) -> bool:
+    """Fill memory from a connection; False at the end. Raises OSError."""
+    place = 0
+    while place < len(view):
+        count = link.recv_into(view[place:])
         if not count:
             return False
         place += count
@@ -186,13 +223,15 @@ def connect(
 ) -> Mesh:
     """Connections with all processes of the run: made to lower numbers, taken from higher numbers.
 
-    places: address and port at which each process listens
-    token: tells this run from others; whoever reads the store knows the token, too
+    listener: is closed in the end   places: address and port at which each process listens
+    token: tells this run from others; proofs need the token of the store too, which is not sent
     seconds: for all connections together
     Raises DistNetworkError if a process does not answer in time, or ends meanwhile.
     """
-    links: dict[int, socket.socket] = {}
+    links: dict[int, Any] = {}
     end = time.monotonic() + seconds
+    key, tls = key_of(own_token(), token), TlsFiles.of(os.environ)
+    door = Door(listener, key, tls)
 
     def left() -> float:
         rest = end - time.monotonic()
@@ -203,58 +242,44 @@ def connect(
     try:
         for peer in sorted(places):
             if peer < own:
-                links[peer] = socket.create_connection(places[peer], left())
-                hello = json.dumps([own, token]).encode()
-                links[peer].sendall(_HELLO.pack(len(hello)) + hello)
+                links[peer] = enter(places[peer], key, tls, TOKEN, left())
+                links[peer].sendall(_HELLO.pack(own))
         while len(links) < len(places) - 1:
-            rest = left()
-            if not _calls(listener, links, rest):
+            if not _calls(door, links, left()):
                 continue
-            link, _ = listener.accept()
-            greeted = _greeted(link, token, rest)
-            if greeted is None or greeted in links or greeted not in places:
+            link = door.guest()
+            (number,) = _HELLO.unpack(receive_exactly(link, _HELLO.size, end))
+            link.settimeout(None)
+            if number in links or number not in places:
                 link.close()
             else:
-                links[greeted] = link
+                links[number] = link
     except OSError as error:
         for link in links.values():
             link.close()
         missing = sorted(set(places) - set(links) - {own})
+        where = ", ".join(f"{places[k][0]}:{places[k][1]}" for k in missing)
         raise DistNetworkError(
-            f"init_process_group: rank {own} has no connection with ranks {missing}: {error}"
+            f"init_process_group: rank {own} has no connection with ranks {missing} at {where}: "
+            f"{error}"
         ) from error
+    finally:
+        door.close()
     for link in links.values():
-        link.settimeout(None)
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Mesh(own, links)
+        watch_peer(link, strict=False)
+    return Mesh(own, links, places)
 
 
-def _calls(listener: socket.socket, links: dict[int, socket.socket], seconds: float) -> bool:
+def _calls(door: Door, links: dict[int, Any], seconds: float) -> bool:
     """Wait until something comes; whether a process calls. Raises ConnectionError at an end."""
     with selectors.DefaultSelector() as selector:
-        selector.register(listener, selectors.EVENT_READ)
+        selector.register(door, selectors.EVENT_READ)
         for peer, link in links.items():
             selector.register(link, selectors.EVENT_READ, peer)
         ready = [key.data for key, _ in selector.select(seconds)]
     for peer in ready:
-        if peer is not None and not links[peer].recv(1, socket.MSG_PEEK):
+        if peer is not None and not socket_of(links[peer]).recv(1, socket.MSG_PEEK):
             raise ConnectionError(f"rank {peer} has ended")
     if ready and None not in ready:
         time.sleep(_PAUSE)  # a process that has all its connections sends already
     return None in ready
-
-
-def _greeted(link: socket.socket, token: str, seconds: float) -> int | None:
-    """The number of the process that has connected; None for a stranger."""
-    link.settimeout(min(seconds, 10.0))
-    size = bytearray(_HELLO.size)
-    if not _fill(link, size) or _HELLO.unpack(size)[0] > _LONGEST_HELLO:
-        return None
-    text = bytearray(_HELLO.unpack(size)[0])
-    if not _fill(link, text):
-        return None
-    try:
-        number, said = json.loads(text)
-        return int(number) if hmac.compare_digest(str(said), token) else None
-    except (ValueError, TypeError):  # a stranger has connected: the connection is closed
-        return None

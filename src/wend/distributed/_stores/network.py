@@ -1,17 +1,14 @@
 """TCPStore: a store over a network, whose processes know each other by a token.
 
-A connection begins with a greeting of fixed size.  Where WEND_STORE_TOKEN is set, each side proves
-that it has the token, by a keyed digest (HMAC-SHA256) of two random numbers: the token itself is
-never sent.  `wend launch` sets the variable for its processes.  Then frames follow: a length, which
-is bounded, and JSON.
+Where WEND_STORE_TOKEN (or WEND_TOKEN) is set, a connection begins with proofs of the token: see
+`launcher/_doors.py`. `wend launch` sets the variable for the ranks. Then frames follow: a length,
+which is bounded, and JSON.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
-import secrets
 import socket
 import struct
 import threading
@@ -21,70 +18,27 @@ from typing import Any, Final
 
 from wend.distributed._stores.tables import DEFAULT, OPERATIONS, Store, Table
 from wend.distributed._wire._faults import DistNetworkError, DistStoreError, StoreRefused
+from wend.distributed.launcher._doors import (
+    TOKEN,
+    Door,
+    RefusedError,
+    TlsFiles,
+    enter,
+    own_token,
+    receive_exactly,
+    watch_peer,
+)
 
-__all__ = ["MOST_FRAME", "TOKEN", "TCPStore"]
+__all__ = ["MOST_FRAME", "TOKEN", "TCPStore", "own_token"]
 
-TOKEN: Final = "WEND_STORE_TOKEN"
 MOST_FRAME: Final = 64 << 20  # bytes of a request or an answer
-_MAGIC: Final = b"WENDSTO1"
-_NONCE: Final = 16  # bytes
-_DIGEST: Final = 32
-_GREETING_SECONDS: Final = 10.0
 #: How a connection ends, and how requests fail that no store of Wend's makes.
 _NO_REQUEST: Final = (
     OSError, DistStoreError, ValueError, TypeError, LookupError, AttributeError,
 )  # fmt: skip
 
 
-def own_token() -> bytes:
-    """The token that this process has; empty for none."""
-    return os.environ.get(TOKEN, "").encode()
-
-
-def _proof(token: bytes, side: bytes, first: bytes, second: bytes) -> bytes:
-    """The bytes that only a process with the token can say."""
-    return hmac.digest(token, side + first + second, "sha256") if token else bytes(_DIGEST)
-
-
-def greet(link: socket.socket, token: bytes) -> bool:
-    """Greet a process that has connected; whether it has the same token, or neither has one.
-
-    Raises OSError.
-    """
-    own = secrets.token_bytes(_NONCE)
-    link.sendall(_MAGIC + bytes([bool(token)]) + own)
-    answer = receive_exactly(link, 1 + _NONCE + _DIGEST)
-    other, proof = answer[1 : 1 + _NONCE], answer[1 + _NONCE :]
-    wanted = _proof(token, b"joins", own, other)
-    fits = answer[0] == bool(token) and hmac.compare_digest(proof, wanted)
-    link.sendall(bytes([fits]) + (_proof(token, b"keeps", own, other) if fits else bytes(_DIGEST)))
-    return fits
-
-
-def join(link: socket.socket, token: bytes) -> str:
-    """Greet the process that has the keys; returns why the two do not fit, or an empty text.
-
-    Raises OSError.
-    """
-    head = receive_exactly(link, len(_MAGIC) + 1 + _NONCE)
-    if not head.startswith(_MAGIC):
-        return "is no store of Wend's"
-    asks, other = bool(head[len(_MAGIC)]), head[-_NONCE:]
-    own = secrets.token_bytes(_NONCE)
-    proof = _proof(token, b"joins", other, own)
-    link.sendall(bytes([bool(token)]) + own + proof)
-    answer = receive_exactly(link, 1 + _DIGEST)
-    if asks and not token:
-        return f"asks for a token, and this process has none; set {TOKEN} alike in all processes"
-    if token and not asks:
-        return f"has no token, and this process has one; set {TOKEN} alike in all processes"
-    wanted = _proof(token, b"keeps", other, own)
-    if not answer[0] or not hmac.compare_digest(answer[1:], wanted):
-        return f"has another token; set {TOKEN} alike in all processes"
-    return ""
-
-
-def send_frame(link: socket.socket, value: object) -> None:
+def send_frame(link: Any, value: object) -> None:
     """Send JSON with its length before; bytes are told as {"$": text}.
 
     Raises DistStoreError for more than MOST_FRAME bytes.
@@ -98,19 +52,7 @@ def send_frame(link: socket.socket, value: object) -> None:
     link.sendall(struct.pack("!Q", len(data)) + data)
 
 
-def receive_exactly(link: socket.socket, count: int) -> bytes:
-    """So many bytes. Raises ConnectionError at the end of the connection."""
-    parts, left = [], count
-    while left:
-        part = link.recv(min(left, 1 << 20))
-        if not part:
-            raise ConnectionError("the connection has ended")
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def receive_frame(link: socket.socket) -> Any:
+def receive_frame(link: Any) -> Any:
     """The value of `send_frame`.
 
     Raises ConnectionError for anything else, before memory is taken.
@@ -134,27 +76,24 @@ class _Server(threading.Thread):
 
     def __init__(self, listener: socket.socket) -> None:
         super().__init__(daemon=True, name="TCPStore")
-        self.listener, self.token = listener, own_token()
+        self.listener = listener
+        self.door = Door(listener, own_token(), TlsFiles.of(os.environ))
         self.table: Table = {}
         self.lock = threading.Lock()
 
     def run(self) -> None:
         while True:
             try:
-                link, _ = self.listener.accept()
+                link = self.door.guest()
             except OSError:  # closed: the store has ended
                 return
-            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             threading.Thread(target=self._answer, args=(link,), daemon=True).start()
 
-    def _answer(self, link: socket.socket) -> None:
+    def _answer(self, link: Any) -> None:
         held: Table = {}
         with link:
             try:
-                link.settimeout(_GREETING_SECONDS)
-                if not greet(link, self.token):
-                    return
-                link.settimeout(None)
+                watch_peer(link, strict=False)
                 while True:
                     operation, args = receive_frame(link)
                     if operation == "hold":
@@ -179,7 +118,8 @@ class TCPStore(Store):
     world_size: the number of processes, which the first waits for with `wait_for_workers`
     is_master: whether this process has the keys
     Where WEND_STORE_TOKEN is set, all processes need the same value. Without the variable whoever
-    reaches the port may use the store, as in PyTorch.
+    reaches the port may use the store, as in PyTorch. WEND_TLS_CERT, WEND_TLS_KEY and WEND_TLS_CA
+    name files for TLS.
 
     Raises DistNetworkError (a RuntimeError) if nobody listens there in time, or if the process that
     has the keys cannot listen there; StoreRefused, a kind of it, for tokens that differ.
@@ -225,16 +165,14 @@ class TCPStore(Store):
         self._server.start()
         return int(listener.getsockname()[1])
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> Any:
         end = time.monotonic() + self.timeout.total_seconds()
+        tls = TlsFiles.of(os.environ)
         while True:
             try:
-                link = socket.create_connection((self.host, self.port), timeout=5)
-                try:
-                    fault = join(link, own_token())
-                except BaseException:
-                    link.close()
-                    raise
+                link = enter((self.host, self.port), own_token(), tls, TOKEN, 5.0)
+            except RefusedError as error:
+                raise StoreRefused(f"TCPStore: {error}") from error
             except OSError as error:
                 if time.monotonic() > end:
                     raise DistNetworkError(
@@ -243,11 +181,7 @@ class TCPStore(Store):
                     ) from error
                 time.sleep(0.05)
                 continue
-            if fault:
-                link.close()
-                raise StoreRefused(f"TCPStore: the process at {self.host}:{self.port} {fault}")
-            link.settimeout(None)
-            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            watch_peer(link, strict=False)
             return link
 
     def _await_workers(self, count: int) -> None:
@@ -275,5 +209,4 @@ class TCPStore(Store):
         """End the connection, and the answers to all if this process has the keys."""
         self._link.close()
         if self._server is not None:
-            self._server.listener.shutdown(socket.SHUT_RDWR)  # ends `accept`
-            self._server.listener.close()
+            self._server.door.close()

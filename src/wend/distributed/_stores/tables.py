@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from wend._engine.base.system import system
 from wend.distributed._wire._faults import DistStoreError, QueueEmptyError
 
 __all__ = ["DEFAULT", "OPERATIONS", "FileStore", "HashStore", "PrefixStore", "Store", "Table"]
@@ -248,8 +248,7 @@ class FileStore(Store):
 
     def _do(self, operation: str, *args: object) -> Any:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-        with open(descriptor, "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with open(descriptor, "r+b") as file, system.locked(file):
             text = file.read()
             table = {k: v.encode("latin1") for k, v in json.loads(text or b"{}").items()}
             if operation in ("num_keys", "list_keys"):

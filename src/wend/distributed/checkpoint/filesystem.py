@@ -139,6 +139,8 @@ class FileSystemReader:
                 raise CheckpointException(f"checkpoint: {path} is damaged: {error}") from error
             if not isinstance(index, dict) or index.get("format") != FORMAT:
                 raise CheckpointException(f"checkpoint: {path} is no index of a checkpoint")
+            if not _is_sound(index):
+                raise CheckpointException(f"checkpoint: {path} is damaged: its fields are others")
             self._index = index
         return self._index
 
@@ -192,6 +194,34 @@ def check_storage(name: str, storage: Any, kind: type) -> None:
             f"{name}: expected a {kind.__name__}, got a {type(storage).__name__}: checkpoints are "
             "written to folders alone"
         )
+
+
+def _is_sound(index: dict[str, Any]) -> bool:
+    """Whether an index has the fields that `save` writes, each of its kind."""
+    tensors, values = index.get("tensors"), index.get("values")
+    if not isinstance(tensors, dict) or not isinstance(values, dict):
+        return False
+    for row in (*tensors.values(), *values.values()):
+        if not isinstance(row, dict) or not isinstance(row.get("path"), list):
+            return False
+    for row in tensors.values():
+        shape, pieces = row.get("shape"), row.get("pieces")
+        if row.get("dtype") not in list(safetensors.CODES) or not isinstance(pieces, list):
+            return False
+        for piece in pieces:
+            if not isinstance(piece, dict) or not isinstance(piece.get("file"), str):
+                return False
+            if not _same_rank(shape, piece.get("begin"), piece.get("shape")):
+                return False
+    return True
+
+
+def _same_rank(*rows: Any) -> bool:
+    """Whether all are lists of sizes, of equal length."""
+    if not all(isinstance(row, list) for row in rows):
+        return False
+    sizes = all(type(n) is int and n >= 0 for row in rows for n in row)
+    return sizes and len({len(row) for row in rows}) == 1
 
 
 def _overlap(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wend._engine.base.dtypes import DType
+from wend._engine.base.dtypes import AbsentDType, DType
 from wend._engine.base.shapes import Size
 
 __all__ = [
@@ -30,7 +30,7 @@ class ChunkStorageMetadata:
 class TensorProperties:
     """The type of a tensor's elements."""
 
-    dtype: DType
+    dtype: DType | AbsentDType
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Start a program in many processes that MPI connects: `wend launch`, with torchrun's flags.
+"""Start a program in many processes: `wend launch`, with torchrun's flags.
 
 `python -m wend.distributed.run` is the same command.
 """
@@ -41,12 +41,11 @@ def main(arguments: Sequence[str]) -> int:
         command = _start.guard_command(orders, [], None)
         os.execvp(command[0], command)
     try:
-        starter = _start.find_starter(orders, os.environ)
+        return _agent.run(orders, _start.find_starter(orders, os.environ))
     except _start.StartError as error:
         # Nothing can start the ranks: the error is told, and the status is 2.
         _report.say(str(error).removeprefix("wend launch: "))
         return 2
-    return _agent.run(orders, starter)
 
 
 def is_started(variables: Mapping[str, str]) -> bool:

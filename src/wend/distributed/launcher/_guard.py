@@ -1,8 +1,8 @@
 """The process beside each rank: starts the rank's program, and sees how the program ends.
 
-`mpirun` runs this file as a script, with the standard library alone. The program is the guard's
-child, so the guard learns the exact status, also of a program that is killed or runs out of
-memory. The end of a guard is the end of the program and of all processes below.
+The launcher or `mpirun` runs this file as a script, with the standard library alone. The program is
+the guard's child, so the guard learns the exact status, also of a program that is killed or runs
+out of memory. The end of a guard is the end of the program and of all processes below.
 
 A guard tells the agent (`_agent.py`) over a socket, one JSON object a line. Between guard and
 program lies a socket pair of the same form, for tracebacks and reports of hangs.
@@ -18,7 +18,12 @@ import signal
 import socket
 import sys
 import time
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING or __package__:
+    from wend.distributed.launcher import _doors
+else:
+    import _doors  # beside this script
 
 _SET_DEATH_SIGNAL: Final = 1  # prctl(2)
 _SET_SUBREAPER: Final = 36
@@ -43,8 +48,8 @@ def main(arguments: list[str]) -> int:
 class Link:
     """A socket with a JSON object a line in each direction; `open` is False after the end."""
 
-    def __init__(self, end: socket.socket) -> None:
-        self.end = end
+    def __init__(self, end: Any) -> None:
+        self.end = end  # a socket, with TLS or without
         self.open = True
         self._rest = b""
 
@@ -76,16 +81,17 @@ class Guard:
     def __init__(self, order: dict[str, Any], command: list[str]) -> None:
         self.order = order
         self.command = command
-        self.rank, self.local_rank, sizes = _place(os.environ)
-        self.size, self.local_size = sizes
-        if order.get("total"):  # of all machines; each has a launcher
-            self.rank, self.size = self.rank + order["first"], order["total"]
+        # A launcher without MPI says the place.
+        place: tuple[int, int, int, int] = order.get("place") or _place(os.environ)
+        self.rank, self.local_rank, self.size, self.local_size = place
         self.agent: Link | None = None
+        self.early: list[dict[str, Any]] = []  # came before the program has started
         self.program: Link | None = None
         self.pid = 0
         self.wait_status: int | None = None
         self.failure: dict[str, Any] | None = None
         self.kill_at: float | None = None
+        self.is_given_up = False  # the program raises an error for a wait without end
         self.told_to_stop = False
         self.selector = selectors.DefaultSelector()
         self.stacks = -1
@@ -102,6 +108,8 @@ class Guard:
         if os.getppid() != parent:
             sys.exit(1)
         self._listen_to_signals()
+        if self.order.get("cores"):
+            os.sched_setaffinity(0, self.order["cores"])
         variables = self._meet_agent()
         ours, theirs = socket.socketpair()
         self.stacks = os.memfd_create("stacks")
@@ -120,6 +128,8 @@ class Guard:
         if self.agent:
             self.agent.send(say="started", pid=self.pid)
             self.selector.register(self.agent.end, selectors.EVENT_READ, self.agent)
+            for message in self.early:
+                self._obey(message)
 
     def _listen_to_signals(self) -> None:
         reading, writing = os.pipe()
@@ -138,7 +148,6 @@ class Guard:
         own, port = self.agent.end.getsockname()[0], _free_port()
         self.agent.send(
             say="hello",
-            token=os.environ.get("WEND_LAUNCH_TOKEN", ""),
             rank=self.rank,
             local_rank=self.local_rank,
             local_size=self.local_size,
@@ -148,27 +157,42 @@ class Guard:
             pid=os.getpid(),
         )
         self.agent.end.settimeout(_START_SECONDS)
+        variables = None
         while self.agent.open:
             for message in self.agent.receive():
-                if message["say"] == "go":
-                    self.agent.end.settimeout(None)
-                    return {**self._own_variables(), **message["variables"]}
+                if message["say"] != "go":
+                    self.early.append(message)
+                    continue
+                variables = message["variables"]
+            if variables is not None:
+                self.agent.end.settimeout(None)
+                return {**self._own_variables(), **variables}
         sys.exit(1)
 
     def _connect(self) -> Link | None:
-        for address in self.order.get("agent", ()):
+        token = os.environ.get("WEND_LAUNCH_TOKEN", "").encode()
+        tls = _doors.TlsFiles.of(os.environ)
+        fault = ""
+        for host, port in self.order.get("agent", ()):
             try:
-                end = socket.create_connection(address, _CONNECT_SECONDS)
-            except OSError:
+                end = _doors.enter((host, port), token, tls, _doors.SECRET, _CONNECT_SECONDS)
+            except OSError as error:
                 # The agent is not at this address: the next is tried, or the rank runs alone.
+                fault += f"; {host}:{port}: {error}"
                 continue
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _doors.watch_peer(end, strict=True)
             return Link(end)
+        if self.order.get("place"):
+            who = f"rank {self.rank} on {socket.gethostname()}"
+            print(f"wend launch: {who} cannot reach the launcher{fault}", file=sys.stderr)
+            sys.exit(1)
         return None
 
     def _own_variables(self) -> dict[str, str]:
         variables = dict(os.environ)
-        variables.pop("WEND_LAUNCH_TOKEN", None)
+        token = variables.pop("WEND_LAUNCH_TOKEN", "").encode()
+        if token and not variables.get("WEND_STORE_TOKEN"):  # alike in all ranks, and never sent
+            variables["WEND_STORE_TOKEN"] = _doors.key_of(token, "store").decode()
         variables |= {
             "RANK": str(self.rank),
             "WORLD_SIZE": str(self.size),
@@ -294,6 +318,7 @@ class Guard:
                 self.agent.send(say="stacks", text=self._stacks())
         elif self.program:
             if message["say"] == "give_up":
+                self.is_given_up = True
                 self.kill_at = time.monotonic() + message["grace"]
             self.program.send(**message)
 
@@ -307,7 +332,9 @@ class Guard:
         self.kill_at = ends if self.kill_at is None else min(self.kill_at, ends)
 
     def _signalled(self, numbers: bytes) -> None:
-        if any(number != signal.SIGCHLD for number in numbers):
+        # mpirun ends all ranks when the first of those that give up has left without MPI's
+        # farewell. The others have their grace, to raise their own errors.
+        if any(number != signal.SIGCHLD for number in numbers) and not self.is_given_up:
             self._stop(0.5)
 
     def _pass_on(self, reading: int) -> bool:
@@ -381,8 +408,8 @@ class Guard:
         return os.pread(self.stacks, 4096, 0).rstrip(b"\0").decode(errors="replace")
 
 
-def _place(variables: Any) -> tuple[int, int, tuple[int, int]]:
-    """(rank, local rank, (ranks, ranks on this machine)) as the starter tells."""
+def _place(variables: Any) -> tuple[int, int, int, int]:
+    """(rank, local rank, ranks, ranks on this machine) as the starter tells."""
     for rank, size, local_rank, local_size in (
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
         + ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -392,8 +419,8 @@ def _place(variables: Any) -> tuple[int, int, tuple[int, int]]:
         if rank in variables and size in variables:
             ranks = int(variables[size])
             here = variables.get(local_size, str(ranks)).split("(")[0]
-            return int(variables[rank]), int(variables.get(local_rank, 0)), (ranks, int(here))
-    return 0, 0, (1, 1)
+            return int(variables[rank]), int(variables.get(local_rank, 0)), ranks, int(here)
+    return 0, 0, 1, 1
 
 
 def _free_port() -> int:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 #: Flags that are accepted and change nothing, with the reason that is told.
 IDLE: Final = {
-    "rdzv_backend": "the ranks meet over MPI",
-    "rdzv_conf": "the ranks meet over MPI",
+    "rdzv_backend": "the launchers of all machines meet at the address of machine 0",
+    "rdzv_conf": "--join-timeout says how long machines are waited for",
     "monitor_interval": "the end of a rank is seen at once",
-    "start_method": "ranks are started by MPI",
+    "start_method": "each rank is a program of its own",
     "event_log_handler": "no events are recorded",
     "logs_specs": "--log-dir, --redirects and --tee say where output goes",
-    "rdzv_endpoint": "the ranks meet over MPI; --master-addr is told to the program",
-    "local_addr": "MPI finds the addresses of a machine itself",
+    "rdzv_endpoint": "there is one launcher; --master-addr is told to the program",
+    "local_addr": "a machine's address is that on the way to machine 0",
 }
+
+_BACKEND: Final = "who connects ranks: sockets (default outside of Slurm), or mpi"
+_JOIN: Final = "seconds in which the launchers of all machines must come (600)"
+#: Flags of mpirun and srun, which sockets have no use for.
+_OF_MPI: Final = ("mpirun", "srun", "host", "hostfile", "mpi_arg")
 
 
 @dataclass(slots=True)
@@ -32,27 +38,18 @@ class Orders:
     nodes: int
     ranks_per_node: int
     settings: argparse.Namespace
+    by_mpi: bool = False  # mpirun or srun starts the ranks
     notices: list[str] = field(default_factory=list)
 
     @property
     def by_node(self) -> bool:
-        """Whether this launcher starts the ranks of its own machine alone, as torchrun does."""
-        return self.settings.node_rank is not None and self.nodes > 1
+        """Whether each machine has a launcher, as with torchrun."""
+        return self.nodes > 1 and not self.by_mpi
 
     @property
     def ranks(self) -> int:
         """The number of ranks at the start."""
         return self.nodes * self.ranks_per_node
-
-    @property
-    def ranks_here(self) -> int:
-        """The number of ranks that this launcher starts."""
-        return self.ranks_per_node if self.by_node else self.ranks
-
-    @property
-    def first_rank(self) -> int:
-        """The first of the ranks that this launcher starts."""
-        return self.settings.node_rank * self.ranks_per_node if self.by_node else 0
 
     @property
     def fewest_ranks(self) -> int:
@@ -71,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the flags; each may be written with dashes or with underscores."""
     reader = argparse.ArgumentParser(
         prog="wend launch",
-        description="Start a program in many processes, which MPI connects.",
+        description="Start a program in many processes, which sockets or MPI connect.",
         allow_abbrev=False,
     )
 
@@ -106,6 +103,12 @@ def parser() -> argparse.ArgumentParser:
     for name in IDLE:
         add("--" + name.replace("_", "-"), default=None, help=argparse.SUPPRESS)
     ours = reader.add_argument_group("of Wend's own")
+    ours.add_argument("--backend", choices=("sockets", "mpi"), default=None, help=_BACKEND)
+    ours.add_argument("--token-file", default=None, help="file of the secret of all machines")
+    ours.add_argument("--tls-cert", default=None, help="certificate, to encrypt all connections")
+    ours.add_argument("--tls-key", default=None, help="key; by default in the file --tls-cert")
+    ours.add_argument("--tls-ca", default=None, help="who signs; by default the certificate itself")
+    ours.add_argument("--join-timeout", type=float, default=600.0, help=_JOIN)
     ours.add_argument("--mpirun", default=None, help="the mpirun to start ranks with")
     ours.add_argument("--srun", action="store_true", help="start ranks with srun, not mpirun")
     ours.add_argument("--host", default=None, help="machines: node1,node2 or node1:8,node2:8")
@@ -148,32 +151,73 @@ def read(arguments: Sequence[str]) -> Orders:
         nodes=most,
         ranks_per_node=_ranks(reader, str(settings.nproc_per_node)),
         settings=settings,
+        by_mpi=_is_by_mpi(settings, most, os.environ),
     )
     if settings.node_rank is not None and not 0 <= settings.node_rank < most:
         reader.error(f"--node-rank {settings.node_rank}: numbers from 0 to {most - 1} are needed")
     if orders.by_node:
         _read_master(reader, settings)
-        if orders.is_elastic or settings.host or settings.hostfile or settings.srun:
-            reader.error(
-                "--node-rank starts a launcher on each machine; --elastic, FEWEST:MOST, --host, "
-                "--hostfile and --srun need a single launcher"
-            )
+    _check_backend(reader, orders)
     for name, reason in IDLE.items():
-        if getattr(settings, name) is not None:
+        used = orders.by_node and name in ("rdzv_backend", "rdzv_endpoint")
+        if getattr(settings, name) is not None and not used:
             flag = "--" + name.replace("_", "-")
             orders.notices.append(f"{flag} does nothing here: {reason}")
     return orders
 
 
+def _is_by_mpi(settings: argparse.Namespace, nodes: int, variables: Mapping[str, str]) -> bool:
+    """Whether mpirun or srun is asked for: by name, by their own flags, or by an allocation."""
+    if settings.backend is not None:
+        return bool(settings.backend == "mpi")
+    if any(getattr(settings, name) for name in _OF_MPI):
+        return True
+    if settings.node_rank is not None and nodes > 1:
+        return False
+    if "SLURM_JOB_ID" in variables and shutil.which("srun"):
+        return True
+    is_open = settings.master_addr is None and settings.rdzv_endpoint is None
+    return nodes > 1 and is_open and are_machines_named(variables)
+
+
+def are_machines_named(variables: Mapping[str, str]) -> bool:
+    """Whether variables name machines to mpirun: Slurm's, PBS's, or those of the MPI operator."""
+    names = ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_HOSTS", "OMPI_MCA_orte_default_hostfile")
+    return any(name in variables for name in (*names, "PRTE_MCA_prte_default_hostfile"))
+
+
 def _read_master(reader: argparse.ArgumentParser, settings: argparse.Namespace) -> None:
-    """Where the ranks of all machines meet: --master-addr and --master-port, or --rdzv-endpoint."""
-    host, _, port = str(settings.rdzv_endpoint or "").rpartition(":")
-    if settings.master_addr is None and host and port.isdigit():
-        settings.master_addr, settings.master_port = host, int(port)
-        settings.rdzv_endpoint = None
-    if settings.master_addr is None:
+    """Where the launchers of all machines meet: --master-addr and -port, or --rdzv-endpoint."""
+    host, colon, port = str(settings.rdzv_endpoint or "").rpartition(":")
+    if not colon:
+        host, port = port, ""
+    if settings.master_addr is None and host and (port.isdigit() or not port):
+        settings.master_addr = host
+        settings.master_port = int(port) if port else settings.master_port
+    if settings.master_addr is None and settings.node_rank is not None:
         reader.error("--node-rank needs --master-addr, the address of machine 0")
     settings.master_port = settings.master_port or 29500
+
+
+def _check_backend(reader: argparse.ArgumentParser, orders: Orders) -> None:
+    """Refuse flags of sockets with MPI, and of MPI with sockets."""
+    settings = orders.settings
+    if orders.by_mpi:
+        alien: tuple[str, ...] = ("token_file", "tls_cert", "tls_key", "tls_ca")
+        why = "is for sockets, and MPI has been asked for"
+        if settings.node_rank is not None and orders.nodes > 1:
+            reader.error(
+                "--node-rank starts a launcher on each machine, which sockets connect; "
+                "--backend mpi, --host, --hostfile, --mpirun, --mpi-arg and --srun need a single "
+                "launcher"
+            )
+    else:
+        alien, why = _OF_MPI, "is for MPI; leave it out, or take --backend mpi"
+    for name in alien:
+        if getattr(settings, name):
+            reader.error(f"--{name.replace('_', '-')} {why}")
+    if settings.tls_cert is None and (settings.tls_key or settings.tls_ca):
+        reader.error("--tls-key and --tls-ca need --tls-cert, the certificate of this machine")
 
 
 def _nodes(reader: argparse.ArgumentParser, text: str) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 _ZEROS: Final = re.compile(rb"(?<=\n)\0+")
@@ -18,9 +19,62 @@ _WORDS: Final = re.compile(
 )
 
 
+#: Called with each text that is told: the launchers of further machines show the text too.
+listeners: list[Callable[[str], None]] = []
+
+
 def say(text: str) -> None:
     """Print a line of the launcher's own to stderr."""
-    print(f"wend launch: {text}", file=sys.stderr, flush=True)
+    tell(f"wend launch: {text}")
+
+
+def tell(text: str) -> None:
+    """Print a text to stderr, here and on the further machines."""
+    sys.stderr.write(f"{text}\n")  # a single write: `print` makes two where nothing is buffered
+    sys.stderr.flush()
+    for listener in listeners:
+        listener(text)
+
+
+class Lines:
+    """Passes a stream of a rank on by whole lines, so that lines of several ranks do not mix."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self.reading, self.writing = reading, writing
+        self._held = b""
+        self._since = 0.0
+
+    def pass_on(self) -> bool:
+        """Pass on the lines that have come; False at the end of the stream."""
+        data = os.read(self.reading, 1 << 16)
+        self._since = time.monotonic()
+        lines, end, rest = (self._held + data).rpartition(b"\n")
+        self._held = rest
+        self._show(lines + end)
+        return bool(data)
+
+    def _show(self, data: bytes) -> None:
+        try:
+            _write(data, self.writing)
+        except BrokenPipeError:  # nobody reads any more: the ranks go on, and are not shown
+            self.writing = os.open(os.devnull, os.O_WRONLY)
+
+    def let_go(self) -> None:
+        """Pass on a line without an end, if nothing follows for a while: a question, or a bar."""
+        if self._held and time.monotonic() - self._since > _HELD_SECONDS:
+            self._show(self._held)
+            self._held = b""
+
+    def close(self, shown: bool) -> None:
+        """Pass the rest on."""
+        os.set_blocking(self.reading, False)
+        try:
+            while self.pass_on():
+                pass
+        except BlockingIOError:  # all that has come has been read
+            pass
+        self._show(self._held)
+        self._held = b""
 
 
 class Banners:
@@ -106,9 +160,9 @@ def _may_be_dashes(text: bytes) -> bool:
     return text[:60].strip(b"-") == b"" or _DASHES.match(text) is not None
 
 
-def _write(data: bytes) -> None:
+def _write(data: bytes, target: int = 2) -> None:
     while data:
-        data = data[os.write(2, data) :]
+        data = data[os.write(target, data) :]
 
 
 class Told(Protocol):
@@ -143,7 +197,7 @@ def report_end(rank: Told, following: bool) -> None:
     say(f"{_named(rank)} {text}")
     details = failure.get("text") or _of_current_thread(end.get("stacks", ""))
     if details and not following:
-        print(details.rstrip(), file=sys.stderr, flush=True)
+        tell(details.rstrip())
 
 
 def _of_current_thread(stacks: str) -> str:
@@ -175,10 +229,10 @@ def report_hang(ranks: list[Any]) -> None:
         if rank.report is None:
             say(f"{_named(rank)} does not answer; its stacks:")
             stack = _of_current_thread(rank.stacks) or rank.stacks
-            print(stack.rstrip(), file=sys.stderr, flush=True)
+            tell(stack.rstrip())
             continue
         waits = rank.report["waits"]
         say(f"{_named(rank)} " + ("waits in" if waits else "is in no collective"))
         for wait in waits:
-            print(f"  {wait}", file=sys.stderr)
-        print(rank.report["stack"].rstrip(), file=sys.stderr, flush=True)
+            tell(f"  {wait}")
+        tell(rank.report["stack"].rstrip())

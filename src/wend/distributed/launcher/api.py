@@ -30,6 +30,7 @@ from wend.distributed.elastic.multiprocessing.errors import (
     ProcessFailure,
     record,
 )
+from wend.distributed.launcher._doors import SECRET, TOKEN, own_token
 
 __all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
 
@@ -125,7 +126,8 @@ class elastic_launch:
 
     entrypoint: a function at the top of a module, or the path of a program
     Returns a dict of results by rank: those of this machine; None for programs.
-    Raises ChildFailedError if a process fails, when no restart is left.
+    Raises ChildFailedError if a process fails, when no restart is left; ArgumentError for several
+    machines without WEND_TOKEN.
     """
 
     def __init__(
@@ -210,8 +212,13 @@ class _Children:
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
             "TORCHELASTIC_MAX_RESTARTS": str(self.config.max_restarts),
         }
-        if self.config.max_nodes == 1 and not os.environ.get("WEND_STORE_TOKEN"):
-            common["WEND_STORE_TOKEN"] = secrets.token_hex()
+        if not own_token():
+            if self.config.max_nodes > 1:
+                raise ArgumentError(
+                    "elastic_launch: several machines need a shared secret, by which they know "
+                    f"each other: set {SECRET} to the same text on all machines"
+                )
+            common[TOKEN] = secrets.token_hex()
         try:
             for local_rank in range(self.config.nproc_per_node):
                 variables = common | self._variables(local_rank)

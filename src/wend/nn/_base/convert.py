@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from wend._engine.base.devices import DeviceLike
+from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError, NoDataError
 from wend._engine.core._modules import ModuleBase
 from wend._frontend.static.compiling import Settings, StaticCheck
@@ -68,7 +69,7 @@ class ConversionMixin:
         Raises NotImplementedError for parameters on the device meta, which have no data to move.
         """
         device, dtype, _ = parse_to(*args, **kwargs)
-        memory_format = kwargs.get("memory_format")
+        memory_format: Any = kwargs.get("memory_format")
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, "
@@ -93,7 +94,7 @@ class ConversionMixin:
 
         return self._apply(convert)
 
-    def type(self, dst_type: object) -> Self:
+    def type(self, dst_type: DType | str) -> Self:
         """Convert all parameters and buffers to a dtype."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 

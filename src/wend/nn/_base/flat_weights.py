@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, ShapeError, ValueRefused
+from wend._engine.base.tracebacks import short_errors
 from wend._frontend.toolkit import Tensor
 from wend.nn._base.recurrence import State, Weights, layers
 
@@ -111,6 +112,7 @@ def _run(op: str, mode: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
     return output.transpose(0, 1) if arguments["batch_first"] else output, last
 
 
+@short_errors
 def lstm(*args: object, **kwargs: object) -> tuple[Tensor, Tensor, Tensor]:
     """(outputs, h, c) of a stack of LSTM layers; for the two forms see the module.
 
@@ -131,7 +133,7 @@ def _of_one_state(name: str, mode: str, words: str) -> Callable[..., tuple[Tenso
 
     Raises ShapeError, DTypeError, ValueRefused and ArgumentTypeError.
     """
-    return function
+    return short_errors(function)
 
 
 gru = _of_one_state("gru", "GRU", "gated recurrent units (Cho et al., 2014)")

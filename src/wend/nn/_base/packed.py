@@ -41,7 +41,7 @@ class PackedSequence(_Fields):
     def __getnewargs__(self) -> tuple[Any, ...]:
         return tuple(self)
 
-    def to(self, *args: object, **kwargs: object) -> PackedSequence:
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The same with `data.to(...)`."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:

@@ -6,7 +6,7 @@ import itertools
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wend._frontend.toolkit import Tensor, no_grad
 from wend.nn._base.hooks import HookTable, RemovableHandle
@@ -15,7 +15,17 @@ from wend.nn.parameter import Parameter, is_lazy
 EXTRA_STATE = "_extra_state"
 
 
-class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+if TYPE_CHECKING:
+
+    class _Keys(NamedTuple):
+        missing_keys: list[str]
+        unexpected_keys: list[str]
+
+else:
+    _Keys = namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])
+
+
+class _IncompatibleKeys(_Keys):
     """Keys that `load_state_dict` found to be missing or unexpected."""
 
     __slots__ = ()
@@ -73,7 +83,7 @@ class StateMixin:
 
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> Any:
+    ) -> dict[str, Any]:
         """All parameters and persistent buffers by dotted path, in an OrderedDict.
 
         keep_vars: the parameters themselves instead of detached views.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wend._engine.base.errors import ValueRefused
+from wend._engine.base.errors import ArgumentError, ValueRefused
+from wend._engine.base.tracebacks import short_errors
 from wend._frontend.random import Generator
 from wend._frontend.toolkit import Tensor, arange, no_grad, ones_like, ops, zeros_like
 from wend.nn import functional as F
@@ -56,7 +57,7 @@ conv_tbc = F.conv_tbc
 def _word(op: str, reduction: int) -> str:
     """The reduction in words. Raises ValueError."""
     if reduction not in range(3):
-        raise ValueError(f"{op}: {reduction} is no reduction: 0 is none, 1 is mean, 2 is sum")
+        raise ArgumentError(f"{op}: {reduction} is no reduction: 0 is none, 1 is mean, 2 is sum")
     return _REDUCTIONS[reduction]
 
 
@@ -86,6 +87,7 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     return input * mask.reshape(*input.shape[:2], *[1] * (input.dim() - 2))
 
 
+@short_errors
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`feature_dropout` in place."""
     return input.copy_(feature_dropout(input, p, train))
@@ -101,6 +103,7 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return F.feature_alpha_dropout(input, p, train, inplace=True)
 
 
+@short_errors
 def rrelu(
     input: Tensor,
     lower: float = 1 / 8,
@@ -115,6 +118,7 @@ def rrelu(
     return ops.where(input < 0, input * slope, input)  # type: ignore[no-any-return]
 
 
+@short_errors
 def rrelu_(
     input: Tensor,
     lower: float = 1 / 8,
@@ -277,6 +281,7 @@ def hinge_embedding_loss(
     return F.hinge_embedding_loss(input, target, margin, reduction=word)
 
 
+@short_errors
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
 ) -> Tensor:

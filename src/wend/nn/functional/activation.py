@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ValueRefused
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core.primitive import PublicOp
 from wend._engine.core.provenance import user_level
 from wend._frontend.toolkit import Tensor, empty_like, make_function, ops, zeros_like
@@ -131,8 +134,11 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """`leaky_relu` whose slope, in training, is drawn from U(lower, upper) for each element."""
+    for word, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise ValueRefused(f"rrelu: {word} bound must be finite, got {bound}")
     if lower > upper:
-        raise RuntimeError("rrelu: Lower bound should be less than or equal to the upper bound")
+        raise ValueRefused("rrelu: Lower bound should be less than or equal to the upper bound")
     if training:
         slope = empty_like(input).uniform_(lower, upper)
         result = ops.where(input < 0, input * slope, input)
@@ -141,6 +147,7 @@ def rrelu(
     return input.copy_(result) if inplace else result
 
 
+@short_errors
 def rrelu_(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Tensor:
@@ -148,6 +155,7 @@ def rrelu_(
     return rrelu(input, lower, upper, training, inplace=True)
 
 
+@short_errors
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import RequirementError, ShapeError, ValueRefused
 from wend._frontend.toolkit import Tensor, bool_, ops, zeros_like
 from wend.nn.functional.dropout import dropout
 from wend.nn.functional.padding import pad
@@ -27,7 +28,7 @@ def canonical_mask(
     if mask is None:
         return None
     if mask.dtype is not bool_ and not mask.is_floating_point():
-        raise AssertionError(f"only bool and floating types of {name} are supported")
+        raise RequirementError(f"only bool and floating types of {name} are supported")
     if check_other and other is not None and mask.dtype is not other:
         warnings.warn(
             f"Support for mismatched {name} and {other_name} is deprecated. "
@@ -55,29 +56,29 @@ def _check_shapes(
     """Whether the inputs have a batch dim. Raises AssertionError if the shapes do not fit."""
     rank = query.dim()
     if rank not in (2, 3):
-        raise AssertionError(
+        raise RequirementError(
             f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor"
         )
     word = "batched (3-D)" if rank == 3 else "unbatched (2-D)"
     if key.dim() != rank or value.dim() != rank:
-        raise AssertionError(
+        raise RequirementError(
             f"For {word} `query`, expected `key` and `value` to be {rank}-D but found "
             f"{key.dim()}-D and {value.dim()}-D tensors respectively"
         )
     if padding is not None and padding.dim() != rank - 1:
-        raise AssertionError(
+        raise RequirementError(
             f"For {word} `query`, expected `key_padding_mask` to be `None` or {rank - 1}-D "
             f"but found {padding.dim()}-D tensor instead"
         )
     if mask is not None and mask.dim() not in (2, 3):
-        raise AssertionError(
+        raise RequirementError(
             f"For {word} `query`, expected `attn_mask` to be `None`, 2-D or 3-D "
             f"but found {mask.dim()}-D tensor instead"
         )
     if rank == 2 and mask is not None and mask.dim() == 3:
         expected = (heads, query.shape[0], key.shape[0])
         if tuple(mask.shape) != expected:
-            raise AssertionError(
+            raise RequirementError(
                 f"Expected `attn_mask` shape to be {expected} but got {tuple(mask.shape)}"
             )
     return rank == 3
@@ -107,13 +108,13 @@ def _project(
 def _check_mask_shape(mask: Tensor, target: int, source: int, batch: int, heads: int) -> Tensor:
     if mask.dim() == 2:
         if tuple(mask.shape) != (target, source):
-            raise RuntimeError(
+            raise ShapeError(
                 f"The shape of the 2D attn_mask is {mask.shape}, but should be {(target, source)}."
             )
         return mask.unsqueeze(0)
     expected = (batch * heads, target, source)
     if tuple(mask.shape) != expected:
-        raise RuntimeError(
+        raise ShapeError(
             f"The shape of the 3D attn_mask is {mask.shape}, but should be {expected}."
         )
     return mask
@@ -130,7 +131,7 @@ def _project_apart(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values from three weights."""
     if w_q is None or w_k is None or w_v is None:
-        raise AssertionError(
+        raise RequirementError(
             "use_separate_proj_weight is True but q_proj_weight, k_proj_weight or "
             "v_proj_weight is None"
         )
@@ -164,7 +165,7 @@ class _Heads:
 
     def _check_static(self, static: Tensor, name: str) -> None:
         if static.size(0) != self.rows or static.size(2) != self.head:
-            raise AssertionError(
+            raise RequirementError(
                 f"expecting {name}.size(0) of {self.rows} and {name}.size(2) of {self.head}, "
                 f"but got {static.size(0)} and {static.size(2)}"
             )
@@ -175,7 +176,7 @@ class _Heads:
         """Both masks merged, broadcast to (N heads, L, S), open for keys that were added."""
         if padding is not None:
             if tuple(padding.shape) != (self.batch, source):
-                raise AssertionError(
+                raise RequirementError(
                     f"expecting key_padding_mask shape of {(self.batch, source)}, "
                     f"but got {padding.shape}"
                 )
@@ -264,7 +265,8 @@ def multi_head_attention_forward(
         )
     else:
         if key.shape != value.shape:
-            raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+            shapes = f"key shape {key.shape} does not match value shape {value.shape}"
+            raise RequirementError(shapes)
         q, k, v = _project(query, key, value, in_proj_weight, in_proj_bias)
     if attn_mask is not None:
         attn_mask = _check_mask_shape(attn_mask, target, key.shape[0], batch, num_heads)
@@ -296,7 +298,7 @@ def multi_head_attention_forward(
 
 def _require_mask(is_causal: bool, attn_mask: Tensor | None) -> None:
     if is_causal and attn_mask is None:
-        raise RuntimeError(
+        raise ValueRefused(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
             "method `generate_square_subsequent_mask` to create this mask."
         )
@@ -313,6 +315,6 @@ def _with_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
 
 def _check_width(width: int, expected: int, heads: int) -> None:
     if width != expected:
-        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
+        raise RequirementError(f"was expecting embedding dimension of {expected}, but got {width}")
     if width % heads:
-        raise AssertionError(f"embed_dim {width} not divisible by num_heads {heads}")
+        raise RequirementError(f"embed_dim {width} not divisible by num_heads {heads}")

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from wend._engine.base.dtypes import float32, float64
-from wend._engine.base.errors import DTypeNotImplemented, ValueRefused
+from wend._engine.base.errors import ArgumentError, DTypeNotImplemented, ValueRefused
 from wend._engine.ops.composites.criteria.alignment import NEVER
 from wend._frontend.toolkit import Tensor, arange, ops, tensor
 
@@ -33,7 +33,7 @@ def ctc_loss(
     if log_probs.dtype not in (float32, float64):
         raise DTypeNotImplemented(f"ctc_loss: not implemented for {log_probs.dtype}")
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+        raise ArgumentError(f"{reduction} is not a valid value for reduction")
     single = log_probs.dim() == 2
     if single:
         log_probs = log_probs.unsqueeze(1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 
-from wend._engine.base.errors import ValueRefused
+from wend._engine.base.errors import ShapeError, ValueRefused
+from wend._engine.base.tracebacks import short_errors
 from wend._frontend.toolkit import Tensor, empty_like, ops
 
 __all__ = [
@@ -25,6 +26,7 @@ def _checked(p: float) -> None:
         raise ValueRefused(f"dropout: probability has to be between 0 and 1, but got {p}")
 
 
+@short_errors
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """y = x mask / (1 - p), each element of the mask 0 with probability p; y = x in evaluation."""
     _checked(p)
@@ -64,12 +66,13 @@ def _feature_dropout(
     return _channels(input, p, 1 if batched and rank > 1 else 0, inplace)
 
 
+@short_errors
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
     """Drop whole channels of (N, C, L) or (C, L)."""
     if input.dim() not in (2, 3):
-        raise RuntimeError(
+        raise ShapeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that "
             "dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, "
             "a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
@@ -77,6 +80,7 @@ def dropout1d(
     return _feature_dropout("dropout1d", input, p, training, inplace, 1)
 
 
+@short_errors
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -98,6 +102,7 @@ def dropout2d(
     return _feature_dropout("dropout2d", input, p, training, inplace, 2)
 
 
+@short_errors
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -117,6 +122,7 @@ def _alpha_dropped(input: Tensor, mask: Tensor, p: float) -> Tensor:
     return input * (mask * scale) + shift
 
 
+@short_errors
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -129,6 +135,7 @@ def alpha_dropout(
     return input.copy_(result) if inplace else result
 
 
+@short_errors
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:

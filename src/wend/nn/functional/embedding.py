@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from wend._engine.base.errors import GraphError
+from wend._engine.base.errors import ArgumentError, GraphError, RequirementError, ShapeError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot
 from wend._engine.core._hot import Value
 from wend._frontend.creation import held
@@ -123,11 +124,11 @@ def embedding(
     sparse: the gradient of a weight that is a leaf is a sparse tensor
     """
     if weight.dim() != 2:
-        raise RuntimeError(f"embedding: 'weight' must be 2-D, but has {weight.dim()} dims")
+        raise ShapeError(f"embedding: 'weight' must be 2-D, but has {weight.dim()} dims")
     if padding_idx is not None:
         rows = weight.size(0)
         if not -rows <= padding_idx < rows:
-            raise AssertionError("Padding_idx must be within num_embeddings")
+            raise RequirementError("Padding_idx must be within num_embeddings")
         padding_idx %= rows
     limited = None if max_norm is None else renormalize(weight, input, max_norm, norm_type)
     padding = -1 if padding_idx is None else padding_idx
@@ -158,6 +159,7 @@ def _gets_gradient(weight: Tensor) -> bool:
     return weight.requires_grad and weight.is_leaf and is_grad_enabled() and not in_rule()
 
 
+@short_errors
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -179,9 +181,9 @@ def embedding_bag(
         warnings.warn("Argument order of nn.functional.embedding_bag was changed.", stacklevel=2)
         input, weight = weight, input
     if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
+        raise ArgumentError("mode has to be one of sum, mean or max")
     if mode == "max" and sparse:
-        raise ValueError("max mode does not support sparse weights")
+        raise ArgumentError("max mode does not support sparse weights")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(
@@ -189,7 +191,7 @@ def embedding_bag(
                 f"supported for mode='sum' (got mode='{mode}')."
             )
         if per_sample_weights.shape != input.shape:
-            raise ValueError(
+            raise ArgumentError(
                 f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, "
                 f"then it must have the same shape as the input ({input.shape})"
             )
@@ -216,23 +218,23 @@ def _starts(input: Tensor, offsets: Tensor | None) -> Any:
     """Where the bags begin, as an array; None if the bags are the rows of a matrix."""
     if input.dim() == 2:
         if offsets is not None:
-            raise ValueError(
+            raise ArgumentError(
                 "if input is 2D, then offsets has to be None, as input is treated is a "
                 f"mini-batch of fixed length sequences. However, found offsets of type "
                 f"{type(offsets)}"
             )
         return None
     if input.dim() != 1:
-        raise ValueError(
+        raise ArgumentError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
         )
     if offsets is None:
-        raise ValueError("offsets has to be a 1D Tensor but got None")
+        raise ArgumentError("offsets has to be a 1D Tensor but got None")
     if offsets.dim() != 1:
-        raise ValueError("offsets has to be a 1D Tensor")
+        raise ArgumentError("offsets has to be a 1D Tensor")
     starts = array_of(offsets)
     if starts.size and starts[0] != 0:
-        raise ValueError(
+        raise ArgumentError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
             f"from position 0. However, got {starts[0]}"
         )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base.errors import ArgumentError, ShapeError, ValueRefused
 from wend._frontend.toolkit import Tensor, ops
 
 __all__ = ["linear_cross_entropy", "triplet_margin_with_distance_loss"]
@@ -26,9 +27,9 @@ def triplet_margin_with_distance_loss(
     swap: the negative is that of the nearer of anchor and positive.
     """
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+        raise ArgumentError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
+        raise ArgumentError(f"margin must be greater than 0, got {margin}")
     distance: Any = ops.pairwise_distance if distance_function is None else distance_function
     near = distance(anchor, positive)
     far = distance(anchor, negative)
@@ -58,29 +59,29 @@ def linear_cross_entropy(
     options: how PyTorch cuts the batch into chunks; the result does not depend on that
     """
     if input.dim() not in (1, 2):
-        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+        raise ShapeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
     if linear_weight.dim() < 2:
-        raise RuntimeError(
+        raise ShapeError(
             f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
         )
     classes, *further, features = linear_weight.shape
     if input.shape[-1] != features:
-        raise RuntimeError(
+        raise ShapeError(
             "expected equal input and linear_weight last dimensions (in_features), got "
             f"{input.shape[-1]} and {features}, respectively"
         )
     if linear_bias is not None and tuple(linear_bias.shape) != (classes, *further):
-        raise RuntimeError(
+        raise ShapeError(
             f"expected linear_bias shape {(classes, *further)}, got {tuple(linear_bias.shape)}"
         )
     if further and input.dim() == 1:
-        raise RuntimeError(
+        raise ShapeError(
             f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} "
             f"requires batched input, (N, {features}), got shape {tuple(input.shape)}"
         )
     shape = (*input.shape[:-1], classes, *further)
     if ignore_index is not None and tuple(target.shape) == shape:
-        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+        raise ValueRefused("ignore_index cannot be specified when target contains probabilities")
     if further:
         count = math.prod(further) * classes
         linear_weight = linear_weight.reshape(count, features)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from wend._engine.base.errors import ArgumentError, IndexOutOfRange, ShapeError, ValueRefused
 from wend._engine.core.whole import Whole
 from wend._frontend.toolkit import Tensor, no_grad, ops
 
@@ -27,11 +28,11 @@ def group_norm(
     input: (N, C, ...)   weight, bias: (C,)
     """
     if input.dim() < 2:
-        raise RuntimeError(
+        raise ShapeError(
             f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
         )
     if input.numel() == num_groups:
-        raise ValueError(
+        raise ArgumentError(
             "Expected more than 1 value per channel when training, "
             f"got input size {list(input.shape)}"
         )
@@ -53,20 +54,25 @@ def batch_norm(
     input: (N, C, ...)   weight, bias, running_mean, running_var: (C,)
     In training the statistics are the batch's, and the running statistics move towards these.
     """
+    if eps <= 0 and (training or eps < 0):
+        bound = "positive during training" if training else "non-negative"
+        raise ArgumentError(f"batch_norm eps must be {bound}, but got {eps}")
+    sizes = input.shape
+    if len(sizes) < 2 and math.prod(sizes) == 0:  # no channel, and nothing to be moved
+        return input.clone()
     if not training:
         if running_mean is None or running_var is None:
-            raise RuntimeError(
+            raise ValueRefused(
                 "batch_norm: running_mean and running_var must be defined in evaluation mode"
             )
         return _batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
-    sizes = input.shape
     if len(sizes) < 2:
-        if math.prod(sizes) == 0:  # no channel, and nothing to be moved
-            return input.clone()
-        raise IndexError(f"batch_norm: expected an input of (N, C, ...), got a shape of {sizes}")
+        raise IndexOutOfRange(
+            f"batch_norm: expected an input of (N, C, ...), got a shape of {sizes}"
+        )
     count = math.prod(sizes) // max(sizes[1], 1)
     if count == 1:
-        raise ValueError(
+        raise ArgumentError(
             f"Expected more than 1 value per channel when training, got input size {sizes}"
         )
     result, mean, var = _batch_norm_train(input, weight, bias, eps)
@@ -111,7 +117,7 @@ def instance_norm(
     sizes = input.shape
     spatial = math.prod(sizes[2:])
     if spatial == 1:
-        raise ValueError(
+        raise ArgumentError(
             f"Expected more than 1 spatial element when training, got input size {input.size()}"
         )
     result, mean, var = _instance_norm_train(input, weight, bias, eps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._frontend.toolkit import NotImplementedInWend, Tensor, ops
 
 __all__ = ["pad"]
@@ -26,14 +27,14 @@ def pad(
     """
     amounts = tuple(pad.tolist() if isinstance(pad, Tensor) else pad)
     if len(amounts) % 2 or len(amounts) // 2 > input.dim():
-        raise RuntimeError(
+        raise ShapeError(
             "pad: padding length must be divisible by 2 and at most twice the number of "
             f"dimensions of the input ({input.dim()}), but got {len(amounts)} numbers"
         )
     if mode == "constant":
         return _constant(input, amounts, 0.0 if value is None else value)
     if value is not None and value != 0:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        raise ArgumentError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     spatial = len(amounts) // 2

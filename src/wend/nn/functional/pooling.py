@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base.errors import ArgumentError
 from wend._frontend.random import rand
 from wend._frontend.toolkit import Tensor, ops
 from wend.nn.common_types import size_any_t
@@ -82,11 +83,13 @@ def _fractional_max_pool(dims: int, always: bool) -> Callable[..., Any]:
         _random_samples: Tensor | None = None,
     ) -> Any:
         if output_size is None and output_ratio is None:
-            raise ValueError(f"{op} requires specifying either an output_size or an output_ratio")
+            raise ArgumentError(
+                f"{op} requires specifying either an output_size or an output_ratio"
+            )
         if output_size is None:
             ratios = output_ratio if isinstance(output_ratio, tuple) else (output_ratio,) * dims
             if len(ratios) > dims:
-                raise ValueError(
+                raise ArgumentError(
                     f"{op} requires output_ratio to either be a single Int or tuple of Ints."
                 )
             sizes = input.shape[-dims:]

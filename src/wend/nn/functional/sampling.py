@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
+from wend._engine.base.errors import ArgumentError
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.ops.composites.layers.sampling import MODES, PADDING_MODES
 from wend._frontend.toolkit import Tensor, ops
 
@@ -26,7 +28,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if align_corners is None:
         warnings.warn(_DEFAULT_CHANGED.format(name="affine"), stacklevel=2)
     if not theta.is_floating_point():
-        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+        raise ArgumentError(f"Expected theta to have floating point type, but got {theta.dtype}")
     nd = len(size) - 2
     if nd not in (2, 3):
         raise NotImplementedError(
@@ -34,15 +36,16 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"respectively. Got size {tuple(size)}."
         )
     if theta.dim() != 3 or tuple(theta.shape[1:]) != (nd, nd + 1):
-        raise ValueError(
+        raise ArgumentError(
             f"Expected a batch of {nd}D affine matrices of shape Nx{nd}x{nd + 1} for size "
             f"{tuple(size)}. Got {tuple(theta.shape)}."
         )
     if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
+        raise ArgumentError(f"Expected non-zero, positive output size. Got {tuple(size)}")
     return ops.affine_grid_generator(theta, tuple(size), bool(align_corners))  # type: ignore[no-any-return]
 
 
+@short_errors
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -57,12 +60,12 @@ def grid_sample(
     padding_mode: values outside: 'zeros', 'border' (the nearest pixel), 'reflection'
     """
     if mode not in MODES:
-        raise ValueError(
+        raise ArgumentError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
             f"but got: '{mode}'"
         )
     if padding_mode not in PADDING_MODES:
-        raise ValueError(
+        raise ArgumentError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
         )

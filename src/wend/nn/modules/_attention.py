@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError, RequirementError
 from wend._frontend.toolkit import Tensor, empty
 from wend.nn import functional as F
 from wend.nn import init
@@ -42,22 +43,22 @@ class MultiheadAttention(Module):
         dtype: DType | None = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(
+            raise ArgumentError(
                 "embed_dim and num_heads must be greater than 0, "
                 f"got embed_dim={embed_dim} and num_heads={num_heads} instead"
             )
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__()
         self.embed_dim = embed_dim
-        self.kdim = kdim if kdim is not None else embed_dim
-        self.vdim = vdim if vdim is not None else embed_dim
+        self.kdim: int = kdim if kdim is not None else embed_dim
+        self.vdim: int = vdim if vdim is not None else embed_dim
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
         self.num_heads = num_heads
         self.dropout = dropout
         self.batch_first = batch_first
-        self.head_dim = embed_dim // num_heads
+        self.head_dim: int = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
-            raise AssertionError("embed_dim must be divisible by num_heads")
+            raise RequirementError("embed_dim must be divisible by num_heads")
         self._make_projections(factory)
         if bias:
             self.in_proj_bias = fresh_parameter(empty(3 * embed_dim, **factory))
@@ -103,6 +104,35 @@ class MultiheadAttention(Module):
         if "_qkv_same_embed_dim" not in state:  # before PyTorch 1.1
             state = {**state, "_qkv_same_embed_dim": True}
         super().__setstate__(state)
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]  # by position `need_weights` may be given too
+        def __call__(
+            self,
+            query: Tensor,
+            key: Tensor,
+            value: Tensor,
+            key_padding_mask: Tensor | None = None,
+            need_weights: Literal[True] = True,
+            attn_mask: Tensor | None = None,
+            average_attn_weights: bool = True,
+            is_causal: bool = False,
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self,
+            query: Tensor,
+            key: Tensor,
+            value: Tensor,
+            key_padding_mask: Tensor | None = None,
+            *,
+            need_weights: bool,
+            attn_mask: Tensor | None = None,
+            average_attn_weights: bool = True,
+            is_causal: bool = False,
+        ) -> tuple[Tensor, Tensor | None]: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def forward(
         self,

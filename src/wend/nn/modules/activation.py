@@ -7,6 +7,7 @@ from typing import Any
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError, RequirementError
 from wend._frontend.toolkit import Tensor, empty, ops
 from wend.nn import functional as F
 from wend.nn import init
@@ -226,7 +227,7 @@ class Hardtanh(_InplaceActivation):
         self.min_val = min_val = min_val if min_value is None else min_value
         self.max_val = max_val = max_val if max_value is None else max_value
         if max_val <= min_val:
-            raise AssertionError(
+            raise RequirementError(
                 f"max_val must be greater than min_val, got min_val={min_val}, max_val={max_val}"
             )
 
@@ -424,7 +425,7 @@ class Softmax2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
-            raise ValueError(
+            raise ArgumentError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
             )
         return F.softmax(input, -3)

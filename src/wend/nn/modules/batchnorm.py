@@ -7,6 +7,7 @@ from typing import Any
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError
 from wend._engine.core.whole import Whole
 from wend._frontend.toolkit import Tensor, int64, ones, tensor, zeros
 from wend.nn import functional as F
@@ -139,7 +140,7 @@ class BatchNorm1d(_BatchNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (2, 3):
-            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+            raise ArgumentError(f"expected 2D or 3D input (got {input.dim()}D input)")
 
 
 class BatchNorm2d(_BatchNorm):
@@ -147,7 +148,7 @@ class BatchNorm2d(_BatchNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 4:
-            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+            raise ArgumentError(f"expected 4D input (got {input.dim()}D input)")
 
 
 class BatchNorm3d(_BatchNorm):
@@ -155,7 +156,7 @@ class BatchNorm3d(_BatchNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
-            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+            raise ArgumentError(f"expected 5D input (got {input.dim()}D input)")
 
 
 def _group_of(process_group: Any) -> Any:
@@ -196,7 +197,7 @@ class SyncBatchNorm(_BatchNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
-            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+            raise ArgumentError(f"expected at least 2D input (got {input.dim()}D input)")
 
     def _by(
         self, input: Tensor, mean: Tensor | None, var: Tensor | None, by_batch: bool, factor: float
@@ -262,9 +263,9 @@ class _LazyNormBase(LazyModuleMixin):
             if bias:
                 self.bias = UninitializedParameter(**factory)
         if track_running_stats:
-            self.running_mean = UninitializedBuffer(**factory)
-            self.running_var = UninitializedBuffer(**factory)
-            self.num_batches_tracked = tensor(0, dtype=int64)
+            self.running_mean: UninitializedBuffer = UninitializedBuffer(**factory)
+            self.running_var: UninitializedBuffer = UninitializedBuffer(**factory)
+            self.num_batches_tracked: Tensor = tensor(0, dtype=int64)
 
     def reset_parameters(self) -> None:
         """Fill the parameters anew, if their shapes are known."""

@@ -5,8 +5,15 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, Self
+from typing import Any, Self, overload
 
+from wend._engine.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexOutOfRange,
+    RequirementError,
+    ValueRefused,
+)
 from wend._frontend.toolkit import Tensor
 from wend.nn._base.members import modules_of
 from wend.nn.modules.module import Module, _indented
@@ -32,7 +39,7 @@ class _Numbered(Module):
         index = operator.index(index)
         count = len(self)
         if not -count <= index < count:
-            raise IndexError(f"index {index} is out of range")
+            raise IndexOutOfRange(f"index {index} is out of range")
         return index % count
 
     def _rebuild(self, modules: Iterable[Module]) -> None:
@@ -55,7 +62,11 @@ class _Numbered(Module):
 class Sequential(_Numbered):
     """y = the modules applied in a row, in the order given (or of the OrderedDict)."""
 
-    def __init__(self, *args: object) -> None:
+    @overload
+    def __init__(self, *args: Module) -> None: ...
+    @overload
+    def __init__(self, arg: OrderedDict[str, Module], /) -> None: ...
+    def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
             for name, module in args[0].items():
@@ -64,7 +75,7 @@ class Sequential(_Numbered):
             for i, module in enumerate(args):
                 self.add_module(str(i), module)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         # The names are the registry's, the modules `__dict__`'s: direct writes there count.
         attributes = self.__dict__
         for name in attributes["_modules"]:
@@ -74,7 +85,11 @@ class Sequential(_Numbered):
     def _name_at(self, index: int) -> str:
         return list(self._modules)[self._place(index)]
 
-    def __getitem__(self, index: int | slice) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Module | Self:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
@@ -91,7 +106,7 @@ class Sequential(_Numbered):
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(
+            raise ArgumentError(
                 "add operator supports only objects of Sequential class, "
                 f"but {type(other)} is given."
             )
@@ -99,7 +114,7 @@ class Sequential(_Numbered):
 
     def __iadd__(self, other: Sequential) -> Self:
         if not isinstance(other, Sequential):
-            raise ValueError(
+            raise ArgumentError(
                 "add operator supports only objects of Sequential class, "
                 f"but {type(other)} is given."
             )
@@ -132,10 +147,10 @@ class Sequential(_Numbered):
     def insert(self, index: int, module: Module) -> Self:
         """Put a module before the module at `index`."""
         if not isinstance(module, Module):
-            raise AssertionError(f"module should be of type: {Module}")
+            raise RequirementError(f"module should be of type: {Module}")
         count = len(self)
         if not -count <= index <= count:
-            raise IndexError(f"Index out of range: {index}")
+            raise IndexOutOfRange(f"Index out of range: {index}")
         _put_before(self, index if index >= 0 else index + count, module)
         return self
 
@@ -159,9 +174,11 @@ def _put_before(holder: Module, index: int, module: Module) -> None:
 
 def _repeated(modules: Iterable[Module], times: int) -> list[Module]:
     if not isinstance(times, int):
-        raise TypeError(f"unsupported operand type(s) for *: {type(modules)} and {type(times)}")
+        raise ArgumentTypeError(
+            f"unsupported operand type(s) for *: {type(modules)} and {type(times)}"
+        )
     if times <= 0:
-        raise ValueError(f"Non-positive multiplication factor {times} for {type(modules)}")
+        raise ArgumentError(f"Non-positive multiplication factor {times} for {type(modules)}")
     return list(modules) * times
 
 
@@ -173,7 +190,11 @@ class ModuleList(_Numbered):
         if modules is not None:
             self += modules
 
-    def __getitem__(self, index: int | slice) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Module | Self:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._modules[str(self._place(index))]
@@ -213,7 +234,7 @@ class ModuleList(_Numbered):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError(
+            raise ArgumentTypeError(
                 "ModuleList.extend should be called with an iterable, "
                 "but got " + type(modules).__name__
             )
@@ -293,7 +314,7 @@ class ModuleDict(Module):
 
 def _pairs(entries: object, who: str) -> list[tuple[str, Any]]:
     if not isinstance(entries, Iterable):
-        raise TypeError(
+        raise ArgumentTypeError(
             f"{who}.update should be called with an iterable of key/value pairs, "
             f"but got {type(entries).__name__}"
         )
@@ -302,12 +323,12 @@ def _pairs(entries: object, who: str) -> list[tuple[str, Any]]:
     pairs = []
     for i, pair in enumerate(entries):
         if not isinstance(pair, Iterable):
-            raise TypeError(
+            raise ArgumentTypeError(
                 f"{who} update sequence element #{i} should be Iterable; is {type(pair).__name__}"
             )
         pair = tuple(pair)
         if len(pair) != 2:
-            raise ValueError(
+            raise ArgumentError(
                 f"{who} update sequence element #{i} has length {len(pair)}; 2 is required"
             )
         pairs.append(pair)
@@ -342,7 +363,7 @@ class ParameterList(Module):
         index = operator.index(index)
         count = len(self)
         if not -count <= index < count:
-            raise IndexError(f"index {index} is out of range")
+            raise IndexOutOfRange(f"index {index} is out of range")
         return str(index % count)
 
     def __getitem__(self, index: int | slice) -> Any:
@@ -374,7 +395,7 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> Self:
         """Add values at the end."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(
+            raise ArgumentTypeError(
                 "ParameterList.extend should be called with an iterable, "
                 f"but got {type(values).__name__}"
             )
@@ -389,7 +410,7 @@ class ParameterList(Module):
         )
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        raise RuntimeError("ParameterList should not be called.")
+        raise ValueRefused("ParameterList should not be called.")
 
 
 class ParameterDict(Module):
@@ -403,7 +424,7 @@ class ParameterDict(Module):
 
     def _attribute(self, key: object) -> str:
         if not isinstance(key, str):
-            raise TypeError(
+            raise ArgumentTypeError(
                 "Index given to ParameterDict cannot be used as a key as it is "
                 f"not a string (type is '{type(key).__name__}'). Open an issue on "
                 "github if you need non-string keys."
@@ -495,7 +516,7 @@ class ParameterDict(Module):
         return "\n".join(_described(key, value, None) for key, value in self.items())
 
     def __call__(self, input: Any) -> Any:
-        raise RuntimeError("ParameterDict should not be called.")
+        raise ValueRefused("ParameterDict should not be called.")
 
     def __or__(self, other: Mapping[str, Any] | Iterable[Any]) -> ParameterDict:
         result = self.copy()

@@ -8,6 +8,7 @@ from typing import Any
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._frontend.toolkit import Tensor, empty, no_grad
 from wend.nn import functional as F
 from wend.nn import init
@@ -62,12 +63,12 @@ class _ConvNd(Module):
         count = self._spatial
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = _ntuple(kernel_size, count)
-        self.stride = _ntuple(stride, count)
+        self.kernel_size: tuple[Any, ...] = _ntuple(kernel_size, count)
+        self.stride: tuple[Any, ...] = _ntuple(stride, count)
         self.padding = padding if isinstance(padding, str) else _ntuple(padding, count)
-        self.dilation = _ntuple(dilation, count)
+        self.dilation: tuple[Any, ...] = _ntuple(dilation, count)
         self.transposed = transposed
-        self.output_padding = _ntuple(output_padding, count)
+        self.output_padding: tuple[Any, ...] = _ntuple(output_padding, count)
         _check(in_channels, out_channels, groups, padding, self.stride, padding_mode)
         self.groups = groups
         self.padding_mode = padding_mode
@@ -137,20 +138,20 @@ def _check(
     in_channels: int, out_channels: int, groups: int, padding: Any, stride: Any, mode: str
 ) -> None:
     if groups <= 0:
-        raise ValueError("groups must be a positive integer")
+        raise ArgumentError("groups must be a positive integer")
     if in_channels % groups != 0:
-        raise ValueError("in_channels must be divisible by groups")
+        raise ArgumentError("in_channels must be divisible by groups")
     if out_channels % groups != 0:
-        raise ValueError("out_channels must be divisible by groups")
+        raise ArgumentError("out_channels must be divisible by groups")
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise ValueError(
+            raise ArgumentError(
                 f"Invalid padding string {padding!r}, should be one of ('same', 'valid')"
             )
         if padding == "same" and any(step != 1 for step in stride):
-            raise ValueError("padding='same' is not supported for strided convolutions")
+            raise ArgumentError("padding='same' is not supported for strided convolutions")
     if mode not in _PADDING_MODES:
-        raise ValueError(
+        raise ArgumentError(
             f"padding_mode must be one of {list(_PADDING_MODES)}, but got padding_mode='{mode}'"
         )
 
@@ -238,7 +239,7 @@ class _ConvTranspose(_ConvNd):
         dtype: DType | None = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+            raise ArgumentError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, True,
             output_padding, groups, bias, padding_mode, device, dtype,
@@ -271,7 +272,7 @@ class _ConvTranspose(_ConvNd):
         if len(wanted) == count + 1 + has_batch:
             wanted = wanted[1 + has_batch :]
         if len(wanted) != count:
-            raise ValueError(
+            raise ArgumentError(
                 f"ConvTranspose{count}D: for {input.dim()}D input, output_size must have "
                 f"{count} or {count + 1 + has_batch} elements (got {len(output_size)})"
             )
@@ -284,7 +285,7 @@ class _ConvTranspose(_ConvNd):
         if any(
             not low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)
         ):
-            raise ValueError(
+            raise ArgumentError(
                 f"requested an output size of {wanted}, but valid sizes range from {least} to "
                 f"{most} (for an input of {input.size()[1 + has_batch :]})"
             )
@@ -345,13 +346,13 @@ class _LazyConvMixin(LazyModuleMixin):
             return
         spatial = self._spatial  # type: ignore[attr-defined]
         if input.dim() not in (spatial + 1, spatial + 2):
-            raise RuntimeError(
+            raise ShapeError(
                 f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to "
                 f"{type(self).__name__}, but got input of size: {tuple(input.shape)}"
             )
         self.in_channels = input.shape[-spatial - 1]
         if self.in_channels % self.groups != 0:
-            raise ValueError("in_channels must be divisible by groups")
+            raise ArgumentError("in_channels must be divisible by groups")
         with no_grad():
             self.weight.materialize(self._weight_shape())  # type: ignore[attr-defined]
             if self.bias is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wend._engine.base.errors import ArgumentError
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.modules.module import Module
@@ -23,7 +24,7 @@ class _DropoutNd(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if p < 0 or p > 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+            raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p = p
         self.inplace = inplace
 

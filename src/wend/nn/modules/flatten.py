@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base.errors import ArgumentTypeError
 from wend._frontend.toolkit import Tensor
 from wend.nn.modules.module import Module
 
@@ -30,15 +31,15 @@ class Unflatten(Module):
     def __init__(self, dim: Any, unflattened_size: Any) -> None:
         super().__init__()
         if not isinstance(dim, int):
-            raise TypeError("invalid argument type for dim parameter")
+            raise ArgumentTypeError("invalid argument type for dim parameter")
         if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(
+            raise ArgumentTypeError(
                 "unflattened_size must be tuple of ints, "
                 f"but found type {type(unflattened_size).__name__}"
             )
         for i, size in enumerate(unflattened_size):
             if not isinstance(size, int):
-                raise TypeError(
+                raise ArgumentTypeError(
                     "unflattened_size must be tuple of ints, but found element of type "
                     f"{type(size).__name__} at pos {i}"
                 )

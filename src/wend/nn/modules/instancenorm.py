@@ -6,6 +6,7 @@ import warnings
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.modules.batchnorm import _LazyNormBase, _NormBase
@@ -47,7 +48,7 @@ class _InstanceNorm(_NormBase):
         channels = input.size(0 if unbatched else 1)
         if channels != self.num_features:
             if self.affine:
-                raise ValueError(
+                raise ArgumentError(
                     f"expected input's size at dim={0 if unbatched else 1} to match num_features "
                     f"({self.num_features}), but got: {channels}."
                 )
@@ -78,7 +79,7 @@ class InstanceNorm1d(_InstanceNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (2, 3):
-            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+            raise ArgumentError(f"expected 2D or 3D input (got {input.dim()}D input)")
 
 
 class InstanceNorm2d(_InstanceNorm):
@@ -89,7 +90,7 @@ class InstanceNorm2d(_InstanceNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (3, 4):
-            raise ValueError(f"expected 3D or 4D input (got {input.dim()}D input)")
+            raise ArgumentError(f"expected 3D or 4D input (got {input.dim()}D input)")
 
 
 class InstanceNorm3d(_InstanceNorm):
@@ -100,7 +101,7 @@ class InstanceNorm3d(_InstanceNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (4, 5):
-            raise ValueError(f"expected 4D or 5D input (got {input.dim()}D input)")
+            raise ArgumentError(f"expected 4D or 5D input (got {input.dim()}D input)")
 
 
 class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base.errors import ValueRefused
 from wend.nn.modules.module import Module
 from wend.nn.parameter import UninitializedTensorMixin, is_lazy
 
@@ -71,7 +72,7 @@ class LazyModuleMixin:
     def _infer_parameters(self, module: Module, args: Any, kwargs: Any = None) -> None:
         self.initialize_parameters(*args, **(kwargs or {}))
         if self.has_uninitialized_params():
-            raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
+            raise ValueRefused(f"module {type(self).__name__} has not been fully initialized")
         self._initialize_hook.remove()
         self._load_hook.remove()
         del self._initialize_hook, self._load_hook

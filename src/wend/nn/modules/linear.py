@@ -9,6 +9,7 @@ from typing import Any
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError, ShapeError, ValueRefused
 from wend._frontend.toolkit import Tensor, empty, no_grad, ops
 from wend.nn import functional as F
 from wend.nn import init
@@ -97,7 +98,7 @@ class Bilinear(Module):
     ) -> None:
         super().__init__()
         if in1_features <= 0:
-            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+            raise ArgumentError(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
@@ -143,7 +144,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_features = out_features
         if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
+            self.bias: UninitializedParameter = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_features != 0:
@@ -154,7 +155,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         if not self.has_uninitialized_params():
             return
         with no_grad():
-            self.in_features = input.shape[-1]
+            self.in_features: int = input.shape[-1]
             self.weight.materialize(  # type: ignore[attr-defined]
                 (self.out_features, self.in_features)
             )
@@ -187,22 +188,22 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         super().__init__()
         cuts = list(cutoffs)
         if not cuts:
-            raise ValueError("cutoffs should be a sequence of length larger than 0")
+            raise ArgumentError("cutoffs should be a sequence of length larger than 0")
         rising = cuts == sorted(set(cuts)) and min(cuts) > 0 and max(cuts) <= n_classes - 1
         if not rising or any(int(c) != c for c in cuts):
-            raise ValueError(
+            raise ArgumentError(
                 "cutoffs should be a sequence of unique, positive integers sorted in an "
                 "increasing order, where each value is between 1 and n_classes-1"
             )
         self.in_features, self.n_classes = in_features, n_classes
-        self.cutoffs = [*cuts, n_classes]
+        self.cutoffs: list[int] = [*cuts, n_classes]
         self.div_value, self.head_bias = div_value, head_bias
-        self.shortlist_size = self.cutoffs[0]
-        self.n_clusters = len(self.cutoffs) - 1
-        self.head_size = self.shortlist_size + self.n_clusters
+        self.shortlist_size: int = self.cutoffs[0]
+        self.n_clusters: int = len(self.cutoffs) - 1
+        self.head_size: int = self.shortlist_size + self.n_clusters
         place = {"device": device, "dtype": dtype}
-        self.head = Linear(in_features, self.head_size, bias=head_bias, **place)
-        self.tail = ModuleList()
+        self.head: Linear = Linear(in_features, self.head_size, bias=head_bias, **place)
+        self.tail: ModuleList = ModuleList()
         for i in range(self.n_clusters):
             hidden = int(in_features // (div_value ** (i + 1)))
             size = self.cutoffs[i + 1] - self.cutoffs[i]
@@ -242,24 +243,24 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def _check(self, input: Tensor, target: Tensor) -> None:
         if target.dim() == 1:
             if input.shape[0] != target.shape[0]:
-                raise RuntimeError(
+                raise ShapeError(
                     "Input and target should have the same size in the batch dimension."
                 )
             if input.dim() != 2:
-                raise RuntimeError(
+                raise ShapeError(
                     "1D target tensor expects 2D input tensors, "
                     f"but found inputs with size {tuple(input.shape)}"
                 )
         elif target.dim() == 0:
             if input.dim() != 1:
-                raise RuntimeError(
+                raise ShapeError(
                     "0D target tensor expects 1D input tensors, "
                     f"but found inputs with size {tuple(input.shape)}"
                 )
         else:
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+            raise ShapeError("0D or 1D target tensor expected, multi-target not supported")
         if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < self.n_classes:
-            raise RuntimeError(
+            raise ValueRefused(
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range "
                 f"[{int(target.min())}, {int(target.max())}] were found. "
             )

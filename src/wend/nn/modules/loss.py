@@ -10,6 +10,7 @@ from typing import Any
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.modules.distance import PairwiseDistance
@@ -340,9 +341,11 @@ class MultiMarginLoss(_WeightedLoss):
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
-            raise ValueError("only p == 1 and p == 2 supported")
+            raise ArgumentError("only p == 1 and p == 2 supported")
         if weight is not None and weight.dim() != 1:
-            raise ValueError(f"weight must be None or 1-dimensional, got {weight.dim()} dimensions")
+            raise ArgumentError(
+                f"weight must be None or 1-dimensional, got {weight.dim()} dimensions"
+            )
         self.p, self.margin = p, margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -376,7 +379,7 @@ class MarginRankingLoss(_MarginLoss):
 
 def _check_margin(loss: _Loss, margin: float) -> None:
     if margin <= 0:
-        raise ValueError(
+        raise ArgumentError(
             f"{type(loss).__name__}: expected margin to be greater than 0, got {margin} instead"
         )
 
@@ -512,7 +515,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             options,
         )
         rows = num_classes * math.prod(self.out_features)
-        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+        self.linear: Linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         shape = (self.num_classes, *self.out_features)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, Self, TypeVar
 
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core._modules import note_module_class
 from wend._engine.core.holdings import NAMERS
 from wend._frontend.toolkit import ModuleBase, Tensor
@@ -93,7 +94,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     call_super_init: bool = False
     _version: int = 1
     training: bool
-    __signature__ = _CallSignature()
+    __signature__: _CallSignature = _CallSignature()
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -110,9 +111,11 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         name = type(self).__name__
         if kwargs:
             unexpected = next(iter(kwargs))
-            raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{unexpected}'")
+            raise ArgumentTypeError(
+                f"{name}.__init__() got an unexpected keyword argument '{unexpected}'"
+            )
         if args:
-            raise TypeError(
+            raise ArgumentTypeError(
                 f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
             )
 
@@ -262,7 +265,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     def train(self, mode: bool = True) -> Self:
         """Switch this module and all below to training (or evaluation) mode."""
         if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
+            raise ArgumentError("training mode is expected to be boolean")
         self.training = mode
         for module in self.children():
             module.train(mode)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError
 from wend._frontend.toolkit import Tensor, empty, ops
 from wend.nn import functional as F
 from wend.nn import init
@@ -37,7 +38,7 @@ class LayerNorm(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _shape_of(normalized_shape)
+        self.normalized_shape: tuple[int, ...] = _shape_of(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape
@@ -80,7 +81,7 @@ class RMSNorm(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _shape_of(normalized_shape)
+        self.normalized_shape: tuple[int, ...] = _shape_of(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         if elementwise_affine:
@@ -118,7 +119,7 @@ class GroupNorm(Module):
     ) -> None:
         super().__init__()
         if num_channels % num_groups != 0:
-            raise ValueError(
+            raise ArgumentError(
                 f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
             )
         self.num_groups = num_groups
@@ -178,7 +179,9 @@ class CrossMapLRN2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
-            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+            raise ArgumentError(
+                f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead."
+            )
         count, reach = input.shape[1], int((self.size - 1) / 2) + 1
         sums = (input * input).cumsum(1)
         padded = ops.cat([sums, sums[:, -1:].expand(-1, reach - 1, -1, -1)], 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base.errors import ArgumentError
 from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.common_types import size_any_opt_t, size_any_t
@@ -48,13 +49,13 @@ class _MaxPoolNd(Module):
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
+        self.stride: size_any_t = stride if stride is not None else kernel_size
         self.padding = padding
         self.dilation = dilation
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor) -> Tensor:  # with return_indices a pair, to be unpacked
         how = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
         if self.return_indices:
             return self._function(input, *how, True)
@@ -94,9 +95,9 @@ class _MaxUnpoolNd(Module):
     ) -> None:
         super().__init__()
         count = self._spatial
-        self.kernel_size = _ntuple(kernel_size, count)
-        self.stride = _ntuple(stride if stride is not None else kernel_size, count)
-        self.padding = _ntuple(padding, count)
+        self.kernel_size: tuple[Any, ...] = _ntuple(kernel_size, count)
+        self.stride: tuple[Any, ...] = _ntuple(stride if stride is not None else kernel_size, count)
+        self.padding: tuple[Any, ...] = _ntuple(padding, count)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return self._function(
@@ -142,9 +143,9 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(stride if stride is not None else kernel_size)
-        self.padding = _single(padding)
+        self.kernel_size: tuple[Any, ...] = _single(kernel_size)
+        self.stride: tuple[Any, ...] = _single(stride if stride is not None else kernel_size)
+        self.padding: tuple[Any, ...] = _single(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
@@ -173,7 +174,7 @@ class AvgPool2d(_AvgPoolNd):
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
+        self.stride: size_any_t = stride if stride is not None else kernel_size
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
@@ -301,22 +302,25 @@ class _AdaptiveMaxPoolNd(Module):
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The maximum of each of output_size windows that cover (N, C, L) or (C, L)."""
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+    def forward(self, input: Tensor) -> Tensor:
+        pool: Any = F.adaptive_max_pool1d
+        return pool(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The maximum of each of output_size windows that cover (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+    def forward(self, input: Tensor) -> Tensor:
+        pool: Any = F.adaptive_max_pool2d
+        return pool(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The maximum of each of output_size windows that cover (N, C, D, H, W) or (C, D, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+    def forward(self, input: Tensor) -> Tensor:
+        pool: Any = F.adaptive_max_pool3d
+        return pool(input, self.output_size, self.return_indices)
 
 
 class _FractionalMaxPoolNd(Module):
@@ -333,21 +337,21 @@ class _FractionalMaxPoolNd(Module):
     ) -> None:
         super().__init__()
         count, name = self._spatial, type(self).__name__
-        self.kernel_size = _ntuple(kernel_size, count)
+        self.kernel_size: tuple[Any, ...] = _ntuple(kernel_size, count)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
         self.output_size = None if output_size is None else _ntuple(output_size, count)
         self.output_ratio = None if output_ratio is None else _ntuple(output_ratio, count)
         if self.output_size is None and self.output_ratio is None:
-            raise ValueError(
+            raise ArgumentError(
                 f"{name} requires specifying either an output size, or a pooling ratio"
             )
         if self.output_size is not None and self.output_ratio is not None:
-            raise ValueError("only one of output_size and output_ratio may be specified")
+            raise ArgumentError("only one of output_size and output_ratio may be specified")
         if any(not 0 < ratio < 1 for ratio in self.output_ratio or ()):
-            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+            raise ArgumentError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor) -> Tensor:
         pool = getattr(F, self._function)
         return pool(
             input,

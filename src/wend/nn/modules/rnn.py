@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
-from wend._engine.base.errors import ShapeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ShapeError, ValueRefused
 from wend._frontend.toolkit import Tensor, empty, full_beside, ops
 from wend.nn import init
 from wend.nn._base.packed import PackedSequence
@@ -48,8 +48,8 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         rows = num_chunks * hidden_size
-        self.weight_ih = fresh_parameter(empty((rows, input_size), **factory))
-        self.weight_hh = fresh_parameter(empty((rows, hidden_size), **factory))
+        self.weight_ih: Parameter = fresh_parameter(empty((rows, input_size), **factory))
+        self.weight_hh: Parameter = fresh_parameter(empty((rows, hidden_size), **factory))
         if bias:
             self.bias_ih = fresh_parameter(empty(rows, **factory))
             self.bias_hh = fresh_parameter(empty(rows, **factory))
@@ -75,9 +75,13 @@ class RNNCellBase(Module):
         """Raises ValueError for ranks beside 1 and 2."""
         name = type(self).__name__
         if input.dim() not in _RANKS:
-            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+            raise ArgumentError(
+                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead"
+            )
         if hidden.dim() not in _RANKS:
-            raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
+            raise ArgumentError(
+                f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead"
+            )
 
     def _zeros(self, input: Tensor) -> Tensor:
         """The state before the first step: (N, hidden) or (hidden,)."""
@@ -108,7 +112,7 @@ class RNNCell(RNNCellBase):
         if hx is None:
             hx = self._zeros(input)
         if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+            raise ValueRefused(f"Unknown nonlinearity: {self.nonlinearity}")
         cell = _rnn_tanh_cell if self.nonlinearity == "tanh" else _rnn_relu_cell
         try:
             return cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
@@ -208,14 +212,14 @@ class RNNBase(Module):
     ) -> None:
         super().__init__()
         if mode not in _GATES:
-            raise ValueError("Unrecognized RNN mode: " + mode)
+            raise ArgumentError("Unrecognized RNN mode: " + mode)
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
         self.bias = bias
         self.batch_first = batch_first
-        self.dropout = float(dropout)
+        self.dropout: float = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._check_settings(dropout)
@@ -227,7 +231,7 @@ class RNNBase(Module):
 
     def _check_settings(self, dropout: Any) -> None:
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError(
+            raise ArgumentError(
                 "dropout should be a number in range [0, 1] representing the probability of an "
                 "element being zeroed"
             )
@@ -239,19 +243,19 @@ class RNNBase(Module):
                 stacklevel=4,
             )
         if not isinstance(self.hidden_size, int):
-            raise TypeError(
+            raise ArgumentTypeError(
                 f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}"
             )
         if self.hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
+            raise ArgumentError("hidden_size must be greater than zero")
         if self.num_layers <= 0:
-            raise ValueError("num_layers must be greater than zero")
+            raise ArgumentError("num_layers must be greater than zero")
         if self.proj_size < 0:
-            raise ValueError(
+            raise ArgumentError(
                 "proj_size should be a positive integer or zero to disable projections"
             )
         if self.proj_size >= self.hidden_size:
-            raise ValueError("proj_size has to be smaller than hidden_size")
+            raise ArgumentError("proj_size has to be smaller than hidden_size")
 
     def _make_weights(self, layer: int, direction: int, factory: dict[str, Any]) -> None:
         rows = _GATES[self.mode] * self.hidden_size
@@ -300,7 +304,7 @@ class RNNBase(Module):
         # layer computes with them then, and its parameters stay as they are.
         names = self._flat_weights_names
         if len(weights) != len(names):
-            raise ValueError(
+            raise ArgumentError(
                 f"{self._name}: _flat_weights needs {len(names)} tensors ({', '.join(names)}), "
                 f"got {len(weights)}"
             )
@@ -359,13 +363,13 @@ class RNNBase(Module):
     def _check_input(self, input: Tensor, rank: int | tuple[int, int]) -> None:
         if isinstance(rank, tuple):
             if input.dim() not in rank:
-                raise ValueError(
+                raise ArgumentError(
                     f"{self._name}: Expected input to be 2D or 3D, got {input.dim()}D instead"
                 )
         elif input.dim() != rank:
-            raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
+            raise ShapeError(f"input must have {rank} dimensions, got {input.dim()}")
         if input.size(-1) != self.input_size:
-            raise RuntimeError(
+            raise ShapeError(
                 "input.size(-1) must be equal to input_size. "
                 f"Expected {self.input_size}, got {input.size(-1)}"
             )
@@ -376,7 +380,7 @@ class RNNBase(Module):
             expected = (count, batch, width)
             if tuple(part.shape) != expected:
                 which = f"hidden[{i}]" if self.mode == "LSTM" else "hidden"
-                raise RuntimeError(f"Expected {which} size {expected}, got {list(part.shape)}")
+                raise ShapeError(f"Expected {which} size {expected}, got {list(part.shape)}")
 
     def _given_state(self, hx: Any, batched: bool) -> State:
         """The state given by the user as (layers, N, width) each."""
@@ -384,7 +388,7 @@ class RNNBase(Module):
         if batched:
             if any(part.dim() != 3 for part in state):
                 dims = ", ".join(f"{part.dim()}-D" for part in state)
-                raise RuntimeError(
+                raise ShapeError(
                     f"For batched 3-D input, hx and cx should also be 3-D but got ({dims}) tensors"
                     if self.mode == "LSTM"
                     else f"For batched 3-D input, hx should also be 3-D but got {dims} tensor"
@@ -392,7 +396,7 @@ class RNNBase(Module):
             return state
         if any(part.dim() != 2 for part in state):
             dims = ", ".join(f"{part.dim()}-D" for part in state)
-            raise RuntimeError(
+            raise ShapeError(
                 f"For unbatched 2-D input, hx and cx should also be 2-D but got ({dims}) tensors"
                 if self.mode == "LSTM"
                 else f"For unbatched 2-D input, hx should also be 2-D but got {dims} tensor"
@@ -426,7 +430,7 @@ class RNNBase(Module):
     ) -> None:
         """Raise RuntimeError for a state of another shape."""
         if tuple(hx.shape) != tuple(expected_hidden_size):
-            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+            raise ShapeError(msg.format(expected_hidden_size, list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
         """Raise RuntimeError for an input, or a state, of another shape."""
@@ -459,7 +463,7 @@ class RNNBase(Module):
             input = input.unsqueeze(batch_dim)
         sequence = input.transpose(0, 1) if self.batch_first else input
         if sequence.shape[0] == 0:
-            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+            raise ShapeError("Expected sequence length to be larger than 0 in RNN")
         batch = sequence.shape[1]
         start = self._zeros(sequence, batch) if hx is None else self._given_state(hx, batched)
         self._check_state(start, batch)
@@ -515,21 +519,46 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """h[t] = tanh (or relu) of W_ih x[t] + b_ih + W_hh h[t - 1] + b_hh (Elman, 1990)."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
-        if len(args) > 3:
-            nonlinearity, args = args[3], args[:3] + args[4:]
-            if "nonlinearity" in kwargs:
-                raise TypeError("RNN() got multiple values for argument 'nonlinearity'")
-        else:
-            nonlinearity = kwargs.pop("nonlinearity", "tanh")
-        if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(
-                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
-            )
-        super().__init__("RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU", *args, **kwargs)
-        self.nonlinearity = nonlinearity
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            input_size: int,
+            hidden_size: int,
+            num_layers: int = 1,
+            nonlinearity: str = "tanh",
+            bias: bool = True,
+            batch_first: bool = False,
+            dropout: float = 0.0,
+            bidirectional: bool = False,
+            device: DeviceLike = None,
+            dtype: DType | None = None,
+        ) -> None: ...
+        @overload
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, input: PackedSequence, hx: Tensor | None = None
+        ) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+
+    else:
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            if "proj_size" in kwargs:
+                raise ArgumentError("proj_size argument is only supported for LSTM, not RNN or GRU")
+            if len(args) > 3:
+                nonlinearity, args = args[3], args[:3] + args[4:]
+                if "nonlinearity" in kwargs:
+                    raise ArgumentTypeError("RNN() got multiple values for argument 'nonlinearity'")
+            else:
+                nonlinearity = kwargs.pop("nonlinearity", "tanh")
+            if nonlinearity not in ("tanh", "relu"):
+                raise ArgumentError(
+                    f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+                )
+            super().__init__("RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU", *args, **kwargs)
+            self.nonlinearity = nonlinearity
 
 
 class LSTM(RNNBase):
@@ -538,8 +567,35 @@ class LSTM(RNNBase):
     proj_size: h is projected to this width (Sak et al., 2014)
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            input_size: int,
+            hidden_size: int,
+            num_layers: int = 1,
+            bias: bool = True,
+            batch_first: bool = False,
+            dropout: float = 0.0,
+            bidirectional: bool = False,
+            proj_size: int = 0,
+            device: DeviceLike = None,
+            dtype: DType | None = None,
+        ) -> None: ...
+        @overload
+        def __call__(
+            self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
+        @overload
+        def __call__(
+            self, input: PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[PackedSequence, tuple[Tensor, Tensor]]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+
+    else:
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__("LSTM", *args, **kwargs)
 
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
@@ -562,7 +618,31 @@ class LSTM(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent units (Cho et al., 2014); see `GRUCell`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
-        super().__init__("GRU", *args, **kwargs)
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            input_size: int,
+            hidden_size: int,
+            num_layers: int = 1,
+            bias: bool = True,
+            batch_first: bool = False,
+            dropout: float = 0.0,
+            bidirectional: bool = False,
+            device: DeviceLike = None,
+            dtype: DType | None = None,
+        ) -> None: ...
+        @overload
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, input: PackedSequence, hx: Tensor | None = None
+        ) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+
+    else:
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            if "proj_size" in kwargs:
+                raise ArgumentError("proj_size argument is only supported for LSTM, not RNN or GRU")
+            super().__init__("GRU", *args, **kwargs)

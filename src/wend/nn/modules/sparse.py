@@ -6,6 +6,7 @@ from typing import Any
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import RequirementError
 from wend._frontend.toolkit import Tensor, empty, no_grad
 from wend.nn import functional as F
 from wend.nn import init
@@ -20,7 +21,7 @@ def _normal_padding(padding_idx: int | None, rows: int) -> int | None:
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
-        raise AssertionError("Padding_idx must be within num_embeddings")
+        raise RequirementError("Padding_idx must be within num_embeddings")
     return padding_idx % rows
 
 
@@ -47,7 +48,9 @@ class _Table(Module):
             self.reset_parameters()
             return
         if list(weight.shape) != [rows, width]:
-            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+            raise RequirementError(
+                "Shape of weight does not match num_embeddings and embedding_dim"
+            )
         self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
@@ -129,7 +132,7 @@ class Embedding(_Table):
     ) -> Embedding:
         """A table with given values, (num_embeddings, embedding_dim); frozen unless told not."""
         if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+            raise RequirementError("Embeddings parameter is expected to be 2-dimensional")
         rows, width = embeddings.shape
         return cls(
             rows,
@@ -222,7 +225,7 @@ class EmbeddingBag(_Table):
     ) -> EmbeddingBag:
         """A table with given values, (num_embeddings, embedding_dim); frozen unless told not."""
         if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+            raise RequirementError("Embeddings parameter is expected to be 2-dimensional")
         rows, width = embeddings.shape
         table = cls(
             rows,

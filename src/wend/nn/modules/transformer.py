@@ -8,6 +8,7 @@ from typing import Any
 
 from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ShapeError, ValueRefused
 from wend._frontend.toolkit import Tensor, full, get_default_dtype
 from wend.nn import functional as F
 from wend.nn import init
@@ -44,7 +45,7 @@ def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
         return F.relu
     if activation == "gelu":
         return F.gelu
-    raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    raise ValueRefused(f"activation should be relu/gelu, not {activation}")
 
 
 def _get_clones(module: Module, count: int) -> ModuleList:
@@ -112,9 +113,9 @@ class Transformer(Module):
     ) -> Tensor:
         batch_dim = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch_dim) != tgt.size(batch_dim):
-            raise RuntimeError("the batch number of src and tgt must be equal")
+            raise ShapeError("the batch number of src and tgt must be equal")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
-            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+            raise ShapeError("the feature number of src and tgt must be equal to d_model")
         memory = self.encoder(
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )
@@ -154,7 +155,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _get_clones(encoder_layer, num_layers)
+        self.layers: ModuleList = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -187,7 +188,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _get_clones(decoder_layer, num_layers)
+        self.layers: ModuleList = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -244,9 +245,9 @@ class _Layer(Module):
                 d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **factory
             )
             setattr(self, name, attention)
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **factory)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **factory)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, bias=bias, **factory)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, bias=bias, **factory)
         self.norm_first = norm_first
         parts = range(1, len(self._attentions) + 2)
         for i in parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from wend._engine.base.errors import ArgumentTypeError
 from wend.nn.common_types import size_any_t
 
 __all__ = ["consume_prefix_in_state_dict_if_present", "factory_kwargs"]
@@ -63,12 +64,12 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     names = {"device", "dtype", "memory_format"}
     unknown = kwargs.keys() - names - {"factory_kwargs"}
     if unknown:
-        raise TypeError(f"unexpected kwargs {unknown}")
+        raise ArgumentTypeError(f"unexpected kwargs {unknown}")
     settings = dict(kwargs.get("factory_kwargs", {}))
     if settings.keys() - names:
-        raise TypeError(f"unexpected factory_kwargs {settings.keys() - names}")
+        raise ArgumentTypeError(f"unexpected factory_kwargs {settings.keys() - names}")
     for name in names & kwargs.keys():
         if name in settings:
-            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+            raise ArgumentTypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
         settings[name] = kwargs[name]
     return settings

@@ -58,11 +58,11 @@ class ParametrizationList(ModuleList):
                         # A parametrization without `right_inverse`: PyTorch leaves the value as it
                         # is, too.
                         pass
-        self.is_tensor = isinstance(value, Tensor)
+        self.is_tensor: bool = isinstance(value, Tensor)
         if self.is_tensor:
             self._hold("original", value, original)
         else:
-            self.ntensors = len(value)
+            self.ntensors: int = len(value)
             for i, part in enumerate(value):
                 self._hold(f"original{i}", part, original)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ __all__ = ["functional_call"]
 @spelled(parameter_and_buffer_dicts="parameters_and_buffers")
 def functional_call(
     module: Module,
-    parameters_and_buffers: Mapping[str, Any],
+    parameters_and_buffers: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     *,

@@ -13,10 +13,9 @@ from wend._engine.base import tree
 from wend._engine.base.errors import ArgumentError, NotImplementedInWend
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
-from wend._engine.transforms.exploring import running
 from wend._engine.transforms.exploring.program import Draw, Fail, StaticGraph
 from wend._frontend.autograd.grad_modes import no_grad
-from wend._frontend.static.proof import Refused, close, first_difference
+from wend._frontend.static.proof import Refused, close, first_difference, run_to_the_end
 from wend.export import ExportedProgram
 from wend.export import export as explore
 from wend.nn.modules.container import ModuleDict, ModuleList
@@ -304,11 +303,13 @@ def _verify(
     def compared(inputs: list[Any]) -> str | None:
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         try:
-            results = tree.leaves(running.run(program, [x.clone() for x in tensors], captured))
+            results = tree.leaves(run_to_the_end(program, [x.clone() for x in tensors], captured))
             wanted = [
                 np.asarray(_hot.ensure(_hot.refreshed(x)) if isinstance(x, Tensor) else x)
                 for x in results
             ]
+        except Refused:
+            raise
         except Exception as error:
             raise Refused from error
         try:

@@ -30,7 +30,7 @@ class Protos:
             from onnx import helper
         except ImportError as error:
             raise ImportError(
-                "onnx export: needs the onnx package: pip install 'wend[onnx]'"
+                "onnx export: needs the onnx package: pip install 'wend-dl[onnx]'"
             ) from error
         self.onnx: Any = onnx
         self.helper: Any = helper

@@ -56,7 +56,7 @@ def _onnx() -> ModuleType:
         onnx = importlib.import_module("onnx")
     except ImportError as error:
         raise ModuleNotAvailable(
-            "onnx.load: the package onnx reads the files; pip install 'wend[onnx]'", name="onnx"
+            "onnx.load: the package onnx reads the files; pip install 'wend-dl[onnx]'", name="onnx"
         ) from error
     importlib.import_module("wend.onnx.importing.ops")
     return onnx

@@ -36,6 +36,33 @@ def note_stored(tensor: Any) -> None:
     """Note that a tensor comes from the file: its numbers are there before anything runs."""
     if tensor.numel() <= MOST_KNOWN:
         tensor.stored = True
+    if tensor.itemsize == 1:
+        tensor.prepared = Prepared()
+
+
+class Prepared:
+    """Forms of a tensor of the file that kernels read, each kept until the tensor is written to.
+
+    Copies and pickles of the tensor begin without any.
+    """
+
+    def __init__(self) -> None:
+        self.forms: dict[Any, tuple[Any, Any]] = {}
+
+    def __reduce__(self) -> Any:
+        return Prepared, ()
+
+
+def prepared(tensor: Tensor, key: object, make: Callable[[], Any]) -> Any:
+    """make(), which depends on nothing but a tensor and a key; once for a tensor of the file."""
+    kept = getattr(tensor, "prepared", None)
+    if not isinstance(kept, Prepared) or _hot.current_trace().symbolic is not None:
+        return make()
+    value = _hot.refreshed(tensor)  # a write makes another
+    form = kept.forms.get(key)
+    if form is None or form[0] is not value:
+        form = kept.forms[key] = value, make()
+    return form[1]
 
 
 def known_of(value: object) -> list[Any] | None:

@@ -69,15 +69,15 @@ class CyclicLR(LRScheduler):
         max_momentum: float = 0.9,
         last_epoch: int = -1,
     ) -> None:
-        self.optimizer = checked_optimizer(optimizer)
+        self.optimizer: Optimizer = checked_optimizer(optimizer)
         lows = _per_group("base_lr", optimizer, base_lr)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, lows, strict=True):
                 set_rate(group, rate)
-        self.max_lrs = _per_group("max_lr", optimizer, max_lr)
+        self.max_lrs: list[Any] = _per_group("max_lr", optimizer, max_lr)
         down = float(step_size_down) if step_size_down is not None else float(step_size_up)
-        self.total_size = float(step_size_up) + down
-        self.step_ratio = float(step_size_up) / self.total_size
+        self.total_size: float = float(step_size_up) + down
+        self.step_ratio: float = float(step_size_up) / self.total_size
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode = mode
@@ -88,9 +88,9 @@ class CyclicLR(LRScheduler):
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = _uses_beta1(optimizer)
-            self.base_momentums = _per_group("base_momentum", optimizer, base_momentum)
-            self.max_momentums = _per_group("max_momentum", optimizer, max_momentum)
+            self.use_beta1: bool = _uses_beta1(optimizer)
+            self.base_momentums: list[Any] = _per_group("base_momentum", optimizer, base_momentum)
+            self.max_momentums: list[Any] = _per_group("max_momentum", optimizer, max_momentum)
             if last_epoch == -1:
                 _start_momentum(optimizer, self.base_momentums, self.max_momentums)
         super().__init__(optimizer, last_epoch)
@@ -162,8 +162,8 @@ class OneCycleLR(LRScheduler):
         three_phase: bool = False,
         last_epoch: int = -1,
     ) -> None:
-        self.optimizer = checked_optimizer(optimizer)
-        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        self.optimizer: Optimizer = checked_optimizer(optimizer)
+        self.total_steps: int = _total_steps(total_steps, epochs, steps_per_epoch)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
@@ -180,7 +180,7 @@ class OneCycleLR(LRScheduler):
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = _uses_beta1(optimizer)
+            self.use_beta1: bool = _uses_beta1(optimizer)
             if last_epoch == -1:
                 highs = _per_group("max_momentum", optimizer, max_momentum)
                 lows = _per_group("base_momentum", optimizer, base_momentum)

@@ -55,7 +55,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def _reset(self) -> None:
         """Forget all earlier metrics."""
-        self.mode_worse = float("inf") if self.mode == "min" else -float("inf")
+        self.mode_worse: float = float("inf") if self.mode == "min" else -float("inf")
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
@@ -67,7 +67,7 @@ class ReduceLROnPlateau(LRScheduler):
             epoch = self.last_epoch + 1
         else:
             warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=2)
-        self.last_epoch = epoch
+        self.last_epoch: int = epoch
         if self._is_better(current, self.best):
             self.best = current
             self.num_bad_epochs = 0

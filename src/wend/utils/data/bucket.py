@@ -56,8 +56,8 @@ class BucketBatchSampler(Sampler[list[int]]):
     ) -> None:
         self.batch_size, self.shuffle, self.drop_last = batch_size, shuffle, drop_last
         self.generator = generator
-        self.boundaries = None if boundaries is None else _ascending(boundaries)
-        self.buckets = self._fill(_keys(dataset, key))
+        self.boundaries: list[float] | None = None if boundaries is None else _ascending(boundaries)
+        self.buckets: dict[Any, list[int]] = self._fill(_keys(dataset, key))
         self._sizes = {bucket: self._size_for(bucket) for bucket in self.buckets}
         self._seed: int | None = None  # of the shuffle of the epoch under way
         self._position = 0  # batches of the epoch that were handed out

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.system import system
 from wend._frontend.random import Generator
 from wend.utils.data._utils import seam
 from wend.utils.data._utils.collate import default_collate, default_convert
 from wend.utils.data._utils.info import get_worker_info
 from wend.utils.data._utils.iterate import LoaderPass, LocalPass, WorkerPass
-from wend.utils.data.dataset import Dataset, IterableDataset
+from wend.utils.data.dataset import IterableDataset, Samples
 from wend.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 if TYPE_CHECKING:
@@ -70,10 +71,18 @@ class DataLoader(Generic[T_co]):
     sampler: Any
     batch_sampler: Any
     prefetch_factor: int | None
+    generator: Generator | None
+    timeout: float
+    pin_memory: bool
+    pin_memory_device: str
+    worker_init_fn: Callable[[int], Any] | None
+    in_order: bool
+    collate_fn: Callable[[list[Any]], Any]
+    persistent_workers: bool
 
     def __init__(
         self,
-        dataset: Dataset[T_co] | Any,
+        dataset: Samples[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
@@ -216,8 +225,7 @@ class DataLoader(Generic[T_co]):
 
     def check_worker_number_rationality(self) -> None:
         """Warn if there are more workers than processors that this process may use."""
-        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-        usable = usable or os.cpu_count() or 1
+        usable = system.processors()
         if self.num_workers > usable:
             warnings.warn(
                 f"DataLoader: {self.num_workers} workers share {usable} processors",
@@ -271,11 +279,8 @@ def _context(context: str | BaseContext, num_workers: int) -> BaseContext:
 
 
 def _default_context() -> BaseContext:
-    """Return the start method that the program chose; else forking, on Linux."""
+    """Return the start method that the program chose; else the system's."""
     import multiprocessing
-    import sys
 
     chosen = multiprocessing.get_start_method(allow_none=True)
-    if chosen is None and sys.platform == "linux":
-        chosen = "fork"
-    return multiprocessing.get_context(chosen)
+    return multiprocessing.get_context(chosen or system.start_method)

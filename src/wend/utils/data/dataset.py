@@ -6,8 +6,8 @@ import bisect
 import itertools
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from wend._engine.base.errors import ArgumentError, IndexOutOfRange, NotImplementedInWend
 from wend._engine.core._hot import Tensor
@@ -25,7 +25,15 @@ __all__ = [
     "random_split",
 ]
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Samples(Protocol[T_co]):
+    """Anything that gives samples by key: a data set, a list, a tensor."""
+
+    def __getitem__(self, index: Any, /) -> T_co:
+        """The sample under a key."""
 
 
 class Dataset(Generic[T_co]):
@@ -230,16 +238,17 @@ def _fetch_all(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 def random_split(
-    dataset: Any, lengths: Sequence[float], generator: Generator | None = None
-) -> list[Subset]:
+    dataset: Dataset[T], lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset[T]]:
     """Split a data set at random into parts of the given lengths.
 
     lengths: the parts' sizes, which add up to len(dataset); or fractions that add up to 1, each
     rounded down, the remaining samples dealt out in turn from the first part on.
     Raises ArgumentError for lengths of another sum.
     """
-    sizes = _sizes_of_parts(len(dataset), lengths)
-    order = seam.permutation(len(dataset), generator)
+    count = len(cast(Sized, dataset))
+    sizes = _sizes_of_parts(count, lengths)
+    order = seam.permutation(count, generator)
     ends = list(itertools.accumulate(sizes))
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 

@@ -54,8 +54,8 @@ class DistributedSampler(Sampler[int]):
     def _share_out(self, num_replicas: int, rank: int) -> None:
         self.num_replicas, self.rank = num_replicas, rank
         share = len(self.dataset) / num_replicas
-        self.num_samples = math.floor(share) if self.drop_last else math.ceil(share)
-        self.total_size = self.num_samples * num_replicas
+        self.num_samples: int = math.floor(share) if self.drop_last else math.ceil(share)
+        self.total_size: int = self.num_samples * num_replicas
 
     def _ask_again(self) -> None:
         """Share the data out anew if the process group has lost a process."""

@@ -1,4 +1,4 @@
-"""wend.utils.tensorboard: event files that TensorBoard opens.  Needs `wend[tensorboard]`."""
+"""wend.utils.tensorboard: event files that TensorBoard opens.  Needs `wend-dl[tensorboard]`."""
 
 from wend.utils.tensorboard.writer import FileWriter, SummaryWriter
 

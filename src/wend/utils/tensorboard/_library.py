@@ -45,7 +45,7 @@ def _imported(name: str, install: str, purpose: str) -> ModuleType:
         package = name.split(".")[0]
         if fault.name is None or fault.name.split(".")[0] not in (package, "google", "packaging"):
             raise
-        wanted = "'wend[tensorboard]'" if install == "tensorboard" else install
+        wanted = "'wend-dl[tensorboard]'" if install == "tensorboard" else install
         raise ModuleNotAvailable(
             f"wend.utils.tensorboard: {purpose} need {fault.name}: pip install {wanted}",
             name=fault.name,

@@ -156,7 +156,7 @@ class SummaryWriter:
     max_queue, flush_secs: events wait until there are so many, or for so long
     filename_suffix: the end of the names of files
 
-    Raises ModuleNotAvailable without the extra `wend[tensorboard]`.
+    Raises ModuleNotAvailable without the extra `wend-dl[tensorboard]`.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class SummaryWriter:
         if not log_dir:
             now = datetime.now().strftime("%b%d_%H-%M-%S")
             log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")
-        self.log_dir = str(log_dir)
+        self.log_dir: str = str(log_dir)
         self.purge_step = purge_step
         self.max_queue = max_queue
         self.flush_secs = flush_secs
@@ -180,7 +180,7 @@ class SummaryWriter:
         self.all_writers: dict[str, FileWriter] | None = None
         self._get_file_writer()
         positive = [1e-12 * 1.1**k for k in range(776)]  # up to 1e20
-        self.default_bins = [*(-x for x in reversed(positive)), 0.0, *positive]
+        self.default_bins: list[float] = [*(-x for x in reversed(positive)), 0.0, *positive]
 
     def _get_file_writer(self) -> FileWriter:
         """The writer of the folder, made anew after `close`."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wend._engine.compiler.aot.graph_code import GraphCode
-from wend._engine.compiler.aot.pattern_code import DTYPES, MOST_DIMS, KernelSymbols
+from wend._engine.compiler.aot.pattern_code import DTYPES, MOST_DIMS, KernelSymbols, quoted
 from wend._engine.compiler.aot.recorded_path import LibraryWeight
 
 #: The results of a run, by number.
@@ -574,6 +574,15 @@ def header(name: str, purpose: str) -> str:
     return _filled(_HEADER, name, words)
 
 
+def package(name: str) -> str:
+    """Return the file for pkg-config, which holds in whatever folder the library lies."""
+    return (
+        "prefix=${pcfiledir}\n\n"
+        f"Name: {name}\nDescription: a model, compiled by Wend\nVersion: 1\n"
+        f"Cflags: -I${{prefix}}\nLibs: -L${{prefix}} -l{name}\nLibs.private: -lm\n"
+    )
+
+
 def _listed(name: str, rows: Sequence[str]) -> str:
     """Return the members of an enumeration, from 0."""
     lines = textwrap.wrap(
@@ -592,7 +601,8 @@ def source(
     """Return the C file of a library, which calls the kernels of `symbols`."""
     bodies = [text for graph in graphs for text in (graph.fits(), graph.run())]
     rows = [
-        f'{{"{w.name}", "{w.code}", {w.nbytes}, {w.itemsize}, "[{",".join(map(str, w.shape))}]"}}, '
+        f'{{{quoted(w.name)}, "{w.code}", {w.nbytes}, {w.itemsize}, '
+        f'"[{",".join(map(str, w.shape))}]"}}, '
         for w in weights
     ]
     choices = [f"  if (graph_fits_{g.number}(c)) return graph_run_{g.number}(c);" for g in graphs]

@@ -52,7 +52,7 @@ def link(
         kind = ["-mexec-model=reactor", "-Wl,--strip-all"]
         kind += [f"-Wl,--export={name}" for name in exports]
     else:
-        kind = ["-shared", "-Wl,--gc-sections", "-s"]
+        kind = ["-shared", f"-Wl,-soname,{out.name}", "-Wl,--gc-sections", "-s"]
     words = [*command, *_FLAGS, *kind, "-o", out, *inputs, "-lm"]
     process = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
     if process.returncode:

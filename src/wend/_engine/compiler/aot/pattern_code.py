@@ -22,6 +22,8 @@ DTYPES: Final = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
 )  # fmt: skip
 MOST_DIMS: Final = 8
+#: Bytes that stand for themselves in strings of C; `?` does not, as it begins trigraphs.
+_PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\?')
 _EPILOGUE: Final = "void *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, void *"
 
 
@@ -337,8 +339,9 @@ def type_code(dtype: Any) -> int:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a C string."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    """Return a text as a C string. A text may come from a file, and must not become code."""
+    data = text.encode("utf-8", "replace")
+    return '"' + "".join(chr(b) if b in _PLAIN else f"\\{b:03o}" for b in data) + '"'
 
 
 def static_function(head: str, lines: Sequence[str]) -> str:

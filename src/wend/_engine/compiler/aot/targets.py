@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from wend._engine.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError, NotAvailable
 from wend._engine.base.records import Record
+from wend._engine.base.system import system
 from wend._engine.compiler.llvm_ir import jit
 
 _LINUX: Final = "x86_64-unknown-linux-gnu"
@@ -45,9 +46,14 @@ class Goal(Record):
 def goal_of(name: str | None) -> Goal:
     """Return the processor of this name; None for the processor of this machine.
 
-    Raises ArgumentError for an unknown name.
+    Raises ArgumentError for an unknown name, NotAvailable for None on another system than Linux.
     """
     here = jit.host()
+    if name is None and not system.links_libraries:
+        raise NotAvailable(
+            f"aot.compile: no libraries are made for {system.name} yet; name the processor of a "
+            f"Linux machine: target='x86-64-v3', or 'wasm32'"
+        )
     if name is None:
         target, name = here, here.triple.partition("-")[0]
     elif name in _TARGETS:

@@ -101,6 +101,10 @@ class Routine(Text):
         """x / y rounded down, for x >= 0 and y > 0"""
         return self.let(f"udiv i64 {x}, {y}")
 
+    def ceil_quotient(self, x: Word, y: Word) -> str:
+        """x / y rounded up, for x >= 0 and y > 0"""
+        return self.div(self.sub(self.add(x, y), "1"), y)
+
     def ceil_div(self, x: Word, y: int) -> str:
         """x / y rounded up, for x >= 0"""
         return self.div(self.add(x, str(y - 1)), str(y))

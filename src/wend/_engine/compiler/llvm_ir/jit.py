@@ -473,10 +473,15 @@ def machine_code(text: str, target: Target) -> bytes:
         return _translate(text, target)
 
 
-def linkable_code(modules: Mapping[str, Mapping[str, str]], target: Target) -> bytes:
+def linkable_code(
+    modules: Mapping[str, Mapping[str, str]],
+    target: Target,
+    told: Callable[[int], object] = lambda done: None,
+) -> bytes:
     """Return one object of several modules, for a linker; kept on disk. Raises CompileError.
 
     modules: the texts; for each the functions to be called from outside, with new names
+    told: called with the number of modules that are done
     """
     renamed = [
         f"{text}\0{old} {new}" for text, names in modules.items() for old, new in names.items()
@@ -488,7 +493,8 @@ def linkable_code(modules: Mapping[str, Mapping[str, str]], target: Target) -> b
         if object_code is None:
             context = _binding().create_context()
             whole = _optimized("", target, context=context)
-            for text, names in modules.items():
+            for done, (text, names) in enumerate(modules.items()):
+                told(done)
                 whole.link_in(_optimized(text, target, names, context))
             object_code = bytes(_machine(target).emit_object(whole))
             _object_cache().put(key, object_code)

@@ -24,12 +24,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from wend._engine.compiler.llvm_ir.user_key import (
-    key_at,
-    owned,
-    read_own,
-    user_folder,
-)
+from wend._engine.base.system import system
+from wend._engine.compiler.llvm_ir.user_key import home_folder, key_at, read_own
 
 _MAGIC: Final = b"wendobj2"
 _DIGEST: Final = "sha256"
@@ -45,8 +41,8 @@ def default_directory(environment: Mapping[str, str] | None = None) -> Path | No
     chosen = env.get("WEND_CACHE_DIR")
     if chosen is not None:
         return Path(chosen) / "objects" if chosen else None
-    base = user_folder(env, "Caches", "XDG_CACHE_HOME", ".cache")
-    return None if base is None else base / "wend" / "objects"
+    home = home_folder()
+    return None if home is None else system.cache_folder(home, env) / "wend" / "objects"
 
 
 class ObjectCache:
@@ -165,4 +161,4 @@ def _private(directory: Path) -> bool:
         status = directory.stat()
     except OSError:  # a folder that cannot be looked at is not trusted
         return False
-    return owned(status, 0o022)
+    return system.owns(status, 0o022)

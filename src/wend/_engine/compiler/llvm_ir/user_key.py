@@ -10,11 +10,12 @@ import hashlib
 import hmac
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from wend._engine.base.system import system
 
 KEY_BYTES: Final = 32
 _OPEN: Final = (
@@ -26,22 +27,13 @@ _OPEN: Final = (
 )
 
 
-def user_folder(env: Mapping[str, str], mac: str, variable: str, usual: str) -> Path | None:
-    """This user's folder for files of a kind, or None where the user has no folder.
-
-    mac: its name in Library on macOS
-    variable, usual: elsewhere, the variable that names the folder, and the place below the home
-    """
+def home_folder() -> Path | None:
+    """This user's home, or None where the user has no folder."""
     try:
-        home = Path.home()
+        return Path.home()
     except RuntimeError:
         # There is no home folder: machine code is not kept between processes, and no key is kept.
         return None
-    if sys.platform == "darwin":
-        return home / "Library" / mac
-    if sys.platform == "win32":
-        return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    return Path(env.get(variable) or home / usual)
 
 
 def default_secret(environment: Mapping[str, str] | None = None) -> Path | None:
@@ -49,8 +41,8 @@ def default_secret(environment: Mapping[str, str] | None = None) -> Path | None:
     env = os.environ if environment is None else environment
     if env.get("WEND_KEY_FILE"):
         return Path(env["WEND_KEY_FILE"])
-    base = user_folder(env, "Application Support", "XDG_STATE_HOME", ".local/state")
-    return None if base is None else base / "wend" / "objects.key"
+    home = home_folder()
+    return None if home is None else system.state_folder(home, env) / "wend" / "objects.key"
 
 
 def user_key() -> bytes | None:
@@ -66,20 +58,13 @@ def signature(key: bytes, purpose: str, name: str, body: bytes) -> str:
     return mac.hexdigest()
 
 
-def owned(status: os.stat_result, others: int) -> bool:
-    """Whether a file or folder is this user's and gives other users none of these rights."""
-    if not hasattr(os, "getuid"):
-        return True
-    return status.st_uid == os.getuid() and not status.st_mode & others
-
-
 def read_own(path: Path, others: int) -> bytes:
     """Return a file's contents. Raises PermissionError if foreign, a link or open to others."""
     descriptor = os.open(path, _OPEN)
     with open(descriptor, "rb", buffering=0) as file:
         # The status is that of the open file: a rename could have put another file in its place.
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or not owned(status, others):
+        if not stat.S_ISREG(status.st_mode) or not system.owns(status, others):
             raise PermissionError(f"{path} is not this user's own")
         return file.readall()
 

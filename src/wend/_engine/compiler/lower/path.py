@@ -80,9 +80,9 @@ def _lower(low: Lowering, node: Node) -> None:
     low.refusal = ""
     traced = isinstance(prim, Identity) or low.extents.holds_for(node)
     if rule is None:
-        low.host(node, _stated(prim) or "no rule makes loops of it")
+        low.host(node, _stated(prim) or "Wend has no kernel for it")
     elif not traced:
-        low.host(node, "it was traced for operands of other ranks")
+        low.host(node, "its kernel was made for operands of other numbers of dims")
     elif not rule(low, node):
         low.host(node, _refusal(low, node))
 
@@ -93,7 +93,7 @@ def _refusal(low: Lowering, node: Node) -> str:
     foreign = sorted(str(d) for d in dtypes_ if not convertible(d))
     if foreign:
         return f"there is no code for {', '.join(foreign)}"
-    return low.refusal or _stated(node.prim) or "its family's rule does not know this form"
+    return low.refusal or _stated(node.prim) or "no kernel takes this form of it"
 
 
 def _stated(prim: Any) -> str:

@@ -9,12 +9,8 @@ from wend._engine.base import dtypes
 from wend._engine.compiler.llvm_ir.operand import Operand, where
 from wend._engine.compiler.mathlib.parts import repeat, wide
 from wend._engine.compiler.mathlib.trigonometric import tan
+from wend._engine.ops.functions.tables import BERNOULLI
 
-# Bernoulli's numbers B_2, B_4, ...
-# fmt: off
-_BERNOULLI: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
-                     43867 / 798)
-# fmt: on
 #: From here on the asymptotic series are exact enough.
 _FAR: Final = 10.0
 
@@ -63,7 +59,7 @@ def _digamma_above(x: Operand) -> Operand:
 
     z, total = repeat([x, x.constant(0.0)], lambda state: state[0] < _FAR, step)
     inverse = 1.0 / (z * z)
-    terms = [-b / (2 * k) for k, b in enumerate(_BERNOULLI, 1)]
+    terms = [-b / (2 * k) for k, b in enumerate(BERNOULLI, 1)]
     series = inverse * inverse.polynomial(terms)
     log = z.call("log")
     return total + (log + (series - 0.5 / z))
@@ -96,7 +92,7 @@ def _zeta(s: int, q: Operand) -> Operand:
     z = q + _FAR
     total = total + _inverse_power(z, s - 1) * (1.0 / (s - 1)) + _inverse_power(z, s) * 0.5
     factor, inverse = float(s), _inverse_power(z, s + 1)
-    for k, b in enumerate(_BERNOULLI, 1):
+    for k, b in enumerate(BERNOULLI, 1):
         total = total + inverse * (b * factor / math.factorial(2 * k))
         factor *= (s + 2 * k - 1) * (s + 2 * k)
         inverse = inverse / (z * z)

@@ -12,6 +12,7 @@ from wend._engine.base.devices import META, MetaPackage, place_asked
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core.kinds import DType, Operand, Scalar, Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import category_of, hints, numel
@@ -177,7 +178,7 @@ def tril(input: Tensor, diagonal: Size = 0) -> Tensor:
     samples=_triangle_samples,
     supports=ANY_DTYPE,
 )
-def triu(input: Tensor, diagonal: Size = 0) -> Any:
+def triu(input: Tensor, diagonal: Size = 0) -> Tensor:
     """y = input on and above a diagonal of the last two dims, zero below.
 
     diagonal: 0 the main diagonal, positive above the main. Raises ShapeError below 2 dims.
@@ -204,6 +205,7 @@ def _triangle_indices(op: str, row: int, col: int, offset: int, lower: bool) -> 
 
 
 @sugar(functions=("tril_indices",))
+@short_errors
 def tril_indices(
     row: int,
     col: int,
@@ -222,6 +224,7 @@ def tril_indices(
 
 
 @sugar(functions=("triu_indices",))
+@short_errors
 def triu_indices(
     row: int,
     col: int,
@@ -372,7 +375,7 @@ def one_hot_known(input: Tensor, num_classes: Size) -> Tensor:
 
 @sugar()
 @spelled(input="tensor")
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """(*tensor.shape, num_classes) of int64: 1 at the class of each element, 0 elsewhere.
 
     num_classes: by default the largest element plus 1, which waits for the value

@@ -234,7 +234,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 @sugar(functions=("adjoint",))
-def adjoint(input: Tensor) -> Any:
+def adjoint(input: Tensor) -> Tensor:
     """A view of the last two dims swapped, conjugated where complex."""
     return input.mH
 

@@ -7,6 +7,7 @@ from typing import Any
 from wend._engine.base.dtypes import BOOL, COMPLEX, FLOAT, bool_, float32, float64, int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import AnyInt, broadcast_shapes, hints, numel
@@ -18,7 +19,8 @@ from wend._engine.ops.sugar import spelled, sugar
 
 def _count(mask: Tensor) -> int:
     """The number of True elements: waits for the value."""
-    return ops.sum(ops.cast(mask, int64)).item()  # type: ignore[no-any-return]
+    count: Any = ops.sum(ops.cast(mask, int64)).item()
+    return count  # type: ignore[no-any-return]  # while exploring, a number of the graph
 
 
 def _hit(input: Tensor) -> Tensor:
@@ -51,9 +53,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 
 @sugar(functions=("argwhere",), methods=("argwhere",))
-def argwhere(input: Tensor) -> Any:
+def argwhere(input: Tensor) -> Tensor:
     """As `nonzero`."""
-    return nonzero(input)
+    return nonzero(input)  # type: ignore[no-any-return]
 
 
 @sugar(functions=("masked_select",), methods=("masked_select",))
@@ -125,6 +127,7 @@ def _differs(rows: Tensor, n: AnyInt) -> Tensor:
 
 
 @sugar(functions=("unique",), methods=("unique",))
+@short_errors
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -152,6 +155,7 @@ def unique(
 
 
 @sugar(functions=("unique_consecutive",), methods=("unique_consecutive",))
+@short_errors
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -169,7 +173,8 @@ def unique_consecutive(
 
 
 @sugar(functions=("bincount",), methods=("bincount",))
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
+@short_errors
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """y[k] = how often k occurs in input, or the sum of the weights there.
 
     input: 1-d, ints, not negative   ->   y: as many as the greatest element + 1, or minlength
@@ -207,7 +212,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 @spelled(out=True, element="elements", test_element="test_elements")
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
-) -> Any:
+) -> Tensor:
     """y = whether each element is among test_elements (invert: is not). Either may be a number."""
     if is_number(test_elements):
         return ops.ne(elements, test_elements) if invert else ops.eq(elements, test_elements)
@@ -224,13 +229,14 @@ def isin(
 
 
 @sugar(functions=("repeat_interleave",), methods=("repeat_interleave",))
+@short_errors
 def repeat_interleave(
     input: Any = None,
     repeats: Any = None,
     dim: int | None = None,
     *,
     output_size: int | None = None,
-) -> Any:
+) -> Tensor:
     """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements).
 
     repeats: an int, or a vector of ints; without it, input is that vector and the result says which
@@ -240,7 +246,7 @@ def repeat_interleave(
     if input is None:
         input, repeats = repeats, None
     if repeats is None:
-        return _repeated_places(input, output_size)
+        return _repeated_places(input, output_size)  # type: ignore[no-any-return]
     if isinstance(repeats, int):
         return ops.repeat_each(input, repeats, dim)
     if dim is None:

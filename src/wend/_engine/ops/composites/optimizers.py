@@ -3,8 +3,10 @@
 Learning rates, decay and step counts are run-time scalars, so that a schedule is no new structure.
 Changes of the algebra are structure (nesterov, amsgrad, maximize, the kinds of state, whether there
 is weight decay at all: None for none).  The arithmetic follows PyTorch's single-tensor updates, in
-their order, but that averages fade to 0 at last, not to subnormal numbers.  Nothing here is
-differentiable.
+their order, but that averages fade to 0 at last, not to subnormal numbers.  Optimizers record each
+step as the op, without a gradient. With differentiable=True they call the body on tensors: all of
+its ops are recorded then, and settings may be tensors with a history.  Averages do not fade there,
+as the gradient would be 0 where an average is.
 
     param, exp_avg, exp_avg_sq = ops.adam_step(
         param, grad, exp_avg, exp_avg_sq, None, step, lr, beta1, beta2, eps, weight_decay)
@@ -46,13 +48,13 @@ def _decayed(param: Tensor, lr: Scalar, weight_decay: Scalar | None) -> Tensor:
     return param if weight_decay is None else ops.mul(param, 1 - lr * weight_decay)
 
 
-def _faded(average: Tensor) -> Tensor:
+def _faded(average: Tensor, differentiable: bool) -> Tensor:
     """A decaying average, 0 where too small to be a normal number.
 
     Where gradients stay 0 the average would become subnormal and remain so: each step would take
     several times as long, for an amount that is nothing beside any parameter.
     """
-    return _no_less(ops.abs(average), average)
+    return average if differentiable else _no_less(ops.abs(average), average)
 
 
 def _no_less(size: Tensor, average: Tensor) -> Tensor:
@@ -61,14 +63,14 @@ def _no_less(size: Tensor, average: Tensor) -> Tensor:
     return ops.where(ops.lt(size, least), 0.0, average)
 
 
-def faded_average(old: Tensor, new: Tensor, weight: Scalar) -> Tensor:
+def faded_average(old: Tensor, new: Tensor, weight: Scalar, differentiable: bool = False) -> Tensor:
     """old + weight * (new - old), 0 where too small to be a normal number."""
-    return _faded(ops.add(old, ops.mul(ops.sub(new, old), weight)))
+    return _faded(ops.add(old, ops.mul(ops.sub(new, old), weight)), differentiable)
 
 
-def _mean_square(old: Tensor, grad: Tensor, beta: Scalar) -> Tensor:
+def _mean_square(old: Tensor, grad: Tensor, beta: Scalar, differentiable: bool) -> Tensor:
     mean = ops.add(ops.mul(old, beta), ops.mul(ops.mul(grad, grad), 1 - beta))
-    return _no_less(mean, mean)  # none is below 0
+    return mean if differentiable else _no_less(mean, mean)  # none is below 0
 
 
 # --- SGD -------------------------------------------------------------------------------------
@@ -97,6 +99,7 @@ def sgd_step(
     nesterov: bool = False,
     maximize: bool = False,
     first: bool = False,
+    differentiable: bool = False,
 ) -> tuple[Tensor, ...]:
     """(param',), or (param', buffer') with momentum.
 
@@ -106,10 +109,11 @@ def sgd_step(
     grad = _gradient(param, grad, weight_decay, maximize)
     if momentum is None:
         return (ops.sub(param, ops.mul(grad, lr)),)
-    if first or buffer is None:
-        buffer = ops.clone(grad)
+    if first or buffer is None:  # PyTorch's first buffer has no history
+        buffer = ops.clone(ops.stop_gradient(grad) if differentiable else grad)
     else:
-        buffer = _faded(ops.add(ops.mul(buffer, momentum), ops.mul(grad, 1 - dampening)))
+        buffer = ops.add(ops.mul(buffer, momentum), ops.mul(grad, 1 - dampening))
+        buffer = _faded(buffer, differentiable)
     step = ops.add(grad, ops.mul(buffer, momentum)) if nesterov else buffer
     return ops.sub(param, ops.mul(step, lr)), buffer
 
@@ -143,6 +147,7 @@ def adam_step(
     *,
     maximize: bool = False,
     decoupled: bool = False,
+    differentiable: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """(param', exp_avg', exp_avg_sq'), then max_exp_avg_sq' if given (amsgrad).
 
@@ -154,8 +159,8 @@ def adam_step(
         param = _decayed(param, lr, weight_decay)
         weight_decay = None
     grad = _gradient(param, grad, weight_decay, maximize)
-    exp_avg = faded_average(exp_avg, grad, 1 - beta1)
-    exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2)
+    exp_avg = faded_average(exp_avg, grad, 1 - beta1, differentiable)
+    exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2, differentiable)
     square = exp_avg_sq
     state: tuple[Any, ...] = ()
     if max_exp_avg_sq is not None:
@@ -191,13 +196,14 @@ def adamax_step(
     weight_decay: Scalar | None = None,
     *,
     maximize: bool = False,
+    differentiable: bool = False,
 ) -> tuple[Tensor, ...]:
     """(param', exp_avg', exp_inf'): exp_inf' = max(beta2 * exp_inf, |g| + eps).
 
     param' = param - lr / (1 - beta1**step) * exp_avg' / exp_inf'. Kingma, Ba: Adam (2015).
     """
     grad = _gradient(param, grad, weight_decay, maximize)
-    exp_avg = faded_average(exp_avg, grad, 1 - beta1)
+    exp_avg = faded_average(exp_avg, grad, 1 - beta1, differentiable)
     exp_inf = ops.maximum(ops.mul(exp_inf, beta2), ops.add(ops.abs(grad), eps))
     size = lr / (1 - beta1**step)
     return ops.sub(param, ops.mul(ops.div(exp_avg, exp_inf), size)), exp_avg, exp_inf
@@ -232,6 +238,7 @@ def nadam_step(
     *,
     maximize: bool = False,
     decoupled: bool = False,
+    differentiable: bool = False,
 ) -> tuple[Tensor, ...]:
     """(param', exp_avg', exp_avg_sq') of Adam with Nesterov momentum.
 
@@ -242,8 +249,8 @@ def nadam_step(
         param = _decayed(param, lr, weight_decay)
         weight_decay = None
     grad = _gradient(param, grad, weight_decay, maximize)
-    exp_avg = faded_average(exp_avg, grad, 1 - beta1)
-    exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2)
+    exp_avg = faded_average(exp_avg, grad, 1 - beta1, differentiable)
+    exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2, differentiable)
     denominator = ops.add(ops.sqrt(ops.div(exp_avg_sq, 1 - beta2**step)), eps)
     now = lr * (1 - mu) / (1 - mu_product)
     later = lr * mu_next / (1 - mu_product * mu_next)
@@ -278,6 +285,7 @@ def radam_step(
     *,
     maximize: bool = False,
     decoupled: bool = False,
+    differentiable: bool = False,
 ) -> tuple[Tensor, ...]:
     """(param', exp_avg', exp_avg_sq') of rectified Adam.
 
@@ -288,8 +296,8 @@ def radam_step(
         param = _decayed(param, lr, weight_decay)
         weight_decay = None
     grad = _gradient(param, grad, weight_decay, maximize)
-    exp_avg = faded_average(exp_avg, grad, 1 - beta1)
-    exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2)
+    exp_avg = faded_average(exp_avg, grad, 1 - beta1, differentiable)
+    exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2, differentiable)
     change = ops.mul(exp_avg, lr / (1 - beta1**step))
     if rectification is not None:
         factor = rectification * (1 - beta2**step) ** 0.5
@@ -327,6 +335,7 @@ def rmsprop_step(
     momentum: Scalar = 0.0,
     *,
     maximize: bool = False,
+    differentiable: bool = False,
 ) -> tuple[Tensor, ...]:
     """(param', square_avg'), then momentum_buffer' and grad_avg' of those that are given.
 
@@ -334,14 +343,15 @@ def rmsprop_step(
     Hinton: Neural networks for machine learning, lecture 6 (2012).
     """
     grad = _gradient(param, grad, weight_decay, maximize)
-    square_avg = _mean_square(square_avg, grad, alpha)
+    square_avg = _mean_square(square_avg, grad, alpha, differentiable)
     state, variance = [square_avg], square_avg
     if grad_avg is not None:
-        grad_avg = faded_average(grad_avg, grad, 1 - alpha)
+        grad_avg = faded_average(grad_avg, grad, 1 - alpha, differentiable)
         variance = ops.sub(square_avg, ops.mul(grad_avg, grad_avg))
     change = ops.div(grad, ops.add(ops.sqrt(variance), eps))
     if momentum_buffer is not None:
-        change = _faded(ops.add(ops.mul(momentum_buffer, momentum), change))
+        change = ops.add(ops.mul(momentum_buffer, momentum), change)
+        change = _faded(change, differentiable)
         state.append(change)
     if grad_avg is not None:
         state.append(grad_avg)
@@ -403,14 +413,15 @@ def adadelta_step(
     weight_decay: Scalar | None = None,
     *,
     maximize: bool = False,
+    differentiable: bool = False,
 ) -> tuple[Tensor, ...]:
     """(param', square_avg', acc_delta'): the step is g * sqrt(acc_delta + eps) / rms(g).
 
     Zeiler: ADADELTA: an adaptive learning rate method (2012).
     """
     grad = _gradient(param, grad, weight_decay, maximize)
-    square_avg = _mean_square(square_avg, grad, rho)
+    square_avg = _mean_square(square_avg, grad, rho, differentiable)
     spread = ops.sqrt(ops.add(square_avg, eps))
     change = ops.mul(ops.div(ops.sqrt(ops.add(acc_delta, eps)), spread), grad)
-    acc_delta = _mean_square(acc_delta, change, rho)
+    acc_delta = _mean_square(acc_delta, change, rho, differentiable)
     return ops.sub(param, ops.mul(change, lr)), square_avg, acc_delta

@@ -338,7 +338,7 @@ def isclose(
     Raises DTypeError if the dtypes differ, ValueRefused for a negative tolerance.
     """
     for word, tolerance in (("rtol", rtol), ("atol", atol)):
-        if tolerance < 0:
+        if not tolerance >= 0:  # NaN as well
             raise ValueRefused(
                 f"isclose: {word} must be greater than or equal to zero, but got {tolerance}"
             )

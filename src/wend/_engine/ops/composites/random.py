@@ -202,6 +202,7 @@ def _dropout_samples(rng: np.random.Generator) -> Iterator[Sample]:
     random=True,
     samples=_dropout_samples,
     grad_nodes=lambda n, x, *_: n.Mul(x, None),
+    format_of="pointwise",
 )
 def dropout_draw(input: Tensor, p: Scalar, scale: Scalar, seed: Scalar, offset: Scalar) -> Tensor:
     """y[i] = x[i] * scale with probability 1 - p, else 0. Raises DTypeError for ints."""

@@ -16,7 +16,7 @@ from wend._engine.base.errors import ArgumentTypeError, DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
 from wend._engine.core.kinds import Attr, Dim, Dims, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
-from wend._engine.core.symbolic import MAX, SymNumber, numel, sym_max
+from wend._engine.core.symbolic import numel, sym_max
 from wend._engine.ops.numeric import INEXACT, accumulator, is_half
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.reduce import require_elements, restore
@@ -242,17 +242,10 @@ def _spread(
         total = ops.where(ops.lt(total, 0), 0, total)
     if not keepdim and axes:
         total = ops.squeeze(total, axes)
-    variance = ops.div(total, sym_max_number(n, correction) - correction)
+    variance = ops.div(total, sym_max(0, n - correction))
     if not keepdim and axes:
         center = ops.squeeze(center, axes)
     return variance, ops.cast(center, x.dtype)
-
-
-def sym_max_number(n: Any, c: Any) -> Any:
-    """max(n, c) where either may be symbolic, a run-time scalar or plain."""
-    if isinstance(c, SymNumber):
-        return c._binary(MAX, n)
-    return sym_max(n, c)
 
 
 def _narrow(y: Tensor, dtype: DType) -> Tensor:

@@ -64,6 +64,7 @@ def _masked_fill_samples(rng: np.random.Generator) -> Iterator[Sample]:
     grad_nodes=lambda n, x, _, value: (
         n.MaskedFill(x) if is_number(value) else n.MaskedFill1(x, value)
     ),
+    format_of="none",
 )
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """y = value where mask is True, else input; mask and input broadcast together.

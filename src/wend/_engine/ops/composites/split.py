@@ -16,11 +16,12 @@ from wend._engine.base.errors import (
     ShapeError,
 )
 from wend._engine.base.shapes import Size, normalize_dim
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot, _indexing
 from wend._engine.core.kinds import Sizes, Tensor
 from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Composite, Sample, ops
-from wend._engine.core.symbolic import broadcast_shapes, hints
+from wend._engine.core.symbolic import SymInt, broadcast_shapes, hints
 from wend._engine.ops.composites.shape import with_rank
 from wend._engine.ops.sugar import overridable, same_tensors, spelled, sugar
 from wend._engine.ops.views.family import Shape
@@ -84,8 +85,18 @@ def _cut(name: str, input: Tensor, dim: int, lengths: Sequence[Any]) -> Parts:
 
 
 def _number(size: Any) -> int:
-    """A size or a count; that of a tensor of one element is read."""
-    return size.__index__() if isinstance(size, _hot.Tensor) else size
+    """A size or a count; that of a tensor of one element is read.
+
+    Raises ArgumentTypeError for a number that is no int.
+    """
+    if isinstance(size, (int, SymInt)):
+        return size  # type: ignore[return-value]
+    try:
+        return size.__index__()  # type: ignore[no-any-return]
+    except (AttributeError, TypeError):
+        raise ArgumentTypeError(
+            f"a count of elements or parts must be int, not {type(size).__name__}"
+        ) from None
 
 
 def _in_rules(x: Tensor) -> bool:
@@ -103,7 +114,7 @@ def _explored_parts(x: Tensor, dim: int, keeps_dim: bool, size: Any = 1) -> Part
 @_indexing.PartsFunction
 @overridable
 @spelled(input="tensor", split_size="split_size_or_sections", split_sizes="split_size_or_sections")
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Parts:
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> Parts:
     """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given.
 
     Raises ShapeError for a size of 0 of a dim that is not empty, sizes of another sum.
@@ -138,7 +149,7 @@ def _split(name: str, tensor: Tensor, size: Any, dim: int) -> Parts:
 
 @sugar(functions=("split_with_sizes",), methods=("split_with_sizes",))
 @spelled(tensor="input", split_size_or_sections="split_sizes")
-def split_with_sizes(input: Tensor, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Parts:
     """Views of parts of the given sizes along `dim`. Raises ShapeError for sizes of another sum."""
     dim = normalize_dim(dim, len(input.shape), "split_with_sizes")
     n, total = input.shape[dim], 0
@@ -182,6 +193,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> Parts:
 
 
 @sugar(functions=("unsafe_chunk",), methods=("unsafe_chunk",))
+@short_errors
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Parts:
     """As `chunk`."""
     chunks = _number(chunks)
@@ -193,7 +205,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Parts:
 
 @sugar(functions=("unsafe_split",), methods=("unsafe_split",))
 @spelled(tensor="input", split_size_or_sections="split_size")
-def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> Parts:
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> Parts:
     """As `split`."""
     if _in_rules(input) or not input.shape or isinstance(split_size, (list, tuple)):
         return ops.split(input, split_size, dim)  # type: ignore[return-value]
@@ -203,7 +215,7 @@ def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> Parts:
 
 @sugar(functions=("unsafe_split_with_sizes",), methods=("unsafe_split_with_sizes",))
 @spelled(out=True, tensor="input", split_size_or_sections="split_sizes")
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Parts:
     """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
     return split_with_sizes(input, split_sizes, dim)
 
@@ -225,7 +237,9 @@ def unbind(input: Tensor, dim: int = 0) -> Parts:
 
 @sugar(functions=("tensor_split",), methods=("tensor_split",))
 @spelled(tensor_indices_or_sections="indices_or_sections", **_CUTS)
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Parts:
+def tensor_split(
+    input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
+) -> Parts:
     """Views of parts along `dim`: so many of nearly equal size, or cut at the given places.
 
     Raises ShapeError for a 0-d tensor or less than 1 section.
@@ -233,14 +247,14 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Parts
     if not len(input.shape):
         raise ShapeError("tensor_split: expected at least a one-dimensional tensor")
     dim = normalize_dim(dim, len(input.shape), "tensor_split")
-    if hasattr(indices_or_sections, "tolist"):
-        indices_or_sections = indices_or_sections.tolist()
-    if isinstance(indices_or_sections, (list, tuple)):
-        cuts = list(indices_or_sections)
+    sections: Any = indices_or_sections
+    if hasattr(sections, "tolist"):
+        sections = sections.tolist()
+    if isinstance(sections, (list, tuple)):
+        cuts = list(sections)
         return tuple(
             ops.slice(input, dim, a, b) for a, b in zip([0, *cuts], [*cuts, None], strict=True)
         )
-    sections = indices_or_sections
     if sections <= 0:
         raise ShapeError(f"tensor_split: number of sections must be larger than 0, got {sections}")
     n = input.shape[dim]
@@ -253,7 +267,9 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Parts
     return tuple(parts)
 
 
-def _split_at(op: str, input: Tensor, indices_or_sections: Any, dim: int, rank: int) -> Parts:
+def _split_at(
+    op: str, input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int, rank: int
+) -> Parts:
     have = len(input.shape)
     if have < rank:
         raise ShapeError(
@@ -272,21 +288,21 @@ def _split_at(op: str, input: Tensor, indices_or_sections: Any, dim: int, rank: 
 
 @sugar(functions=("hsplit",), methods=("hsplit",))
 @spelled(**_CUTS)
-def hsplit(input: Tensor, indices_or_sections: Any) -> Parts:
+def hsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> Parts:
     """Views of parts along dim 1 (of a vector along dim 0)."""
     return _split_at("hsplit", input, indices_or_sections, 0 if len(input.shape) == 1 else 1, 1)
 
 
 @sugar(functions=("vsplit",), methods=("vsplit",))
 @spelled(**_CUTS)
-def vsplit(input: Tensor, indices_or_sections: Any) -> Parts:
+def vsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> Parts:
     """Views of parts along dim 0."""
     return _split_at("vsplit", input, indices_or_sections, 0, 2)
 
 
 @sugar(functions=("dsplit",), methods=("dsplit",))
 @spelled(**_CUTS)
-def dsplit(input: Tensor, indices_or_sections: Any) -> Parts:
+def dsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> Parts:
     """Views of parts along dim 2."""
     return _split_at("dsplit", input, indices_or_sections, 2, 3)
 
@@ -355,7 +371,8 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @sugar(methods=("sum_to_size",))
-def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Any:
+@short_errors
+def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """self summed over the dims that broadcasting the size to self's shape would repeat."""
     sizes = sizes if size is None else (size,)
     target = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
@@ -377,6 +394,7 @@ def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Any:
 
 
 @sugar(name="broadcast_sizes", functions=("broadcast_shapes",))
+@short_errors
 def broadcast_sizes(*shapes: Any) -> Size:
     """The shape that all of these (ints count as 1-d shapes) broadcast to. Raises ShapeError."""
     return Size(broadcast_shapes("broadcast_shapes", (), *map(_as_shape, shapes)))

@@ -14,6 +14,7 @@ from wend._engine.base.errors import (
     DTypeNotImplemented,
     ShapeError,
 )
+from wend._engine.base.tracebacks import short_errors
 from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import ops, return_type
 from wend._engine.core.symbolic import hints, numel
@@ -23,7 +24,7 @@ from wend._engine.ops.sugar import overridable, same_tensors, spelled, sugar
 
 @sugar(functions=("cartesian_prod",))
 @overridable
-def cartesian_prod(*tensors: Tensor) -> Any:
+def cartesian_prod(*tensors: Tensor) -> Tensor:
     """(product of lengths, number of vectors): all tuples of an element of each, in order."""
     tensors = same_tensors(tensors)
     for t in tensors:
@@ -35,7 +36,7 @@ def cartesian_prod(*tensors: Tensor) -> Any:
 
 
 @sugar(functions=("combinations",), methods=("combinations",))
-def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """(count, r): all choices of r elements of a vector, in the order of places."""
     if len(input.shape) != 1:
         raise ShapeError(f"combinations: expects a 1-d vector, and got {hints(input.shape)}")
@@ -134,6 +135,7 @@ _Grid: Any = return_type("histogramdd", ("hist", "bin_edges"))
 
 
 @sugar(functions=("histogramdd",))
+@short_errors
 def histogramdd(
     input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:

@@ -32,10 +32,10 @@ Grads = tuple[Any, ...]
 Array = Any  #: an ndarray or NumPy scalar inside a formula
 
 REAL = frozenset({"bool", "int", "float"})
-NUMERIC = frozenset({"int", "float"})
-FLOATING = frozenset({"float"})
+NUMERIC: frozenset[str] = frozenset({"int", "float"})
+FLOATING: frozenset[str] = frozenset({"float"})
 INTEGRAL = frozenset({"bool", "int"})
-ANY_NUMBER = frozenset({"bool", "int", "float", "complex"})
+ANY_NUMBER: frozenset[str] = frozenset({"bool", "int", "float", "complex"})
 SIGNED_NUMBER = frozenset({"int", "float", "complex"})
 
 

@@ -37,7 +37,7 @@ class Where(Elementwise):
     signature = "condition, input: operand, other: operand"
     torch = TorchCall(functions=("where",))
     promotes = (False, True, True)
-    facts = OpFacts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER, format_of="copied")
 
     def dtypes_of(self, *operands: Any) -> Any:
         dtype = operands[0].dtype

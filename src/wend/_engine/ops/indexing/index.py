@@ -52,7 +52,9 @@ def check_range(
     where = np.argwhere((index < low) | (index >= n))[0]
     value = index[tuple(where)]
     place = f" (at position {tuple(map(int, where))} of the index)" if index.ndim else ""
-    raise error(f"{op}: index {value} is out of bounds for dimension {dim} with size {n}{place}")
+    fault = error(f"{op}: index {value} is out of bounds for dimension {dim} with size {n}{place}")
+    fault.index = int(value)
+    raise fault
 
 
 def check_index_dtype(op: str, dtype: DType, allowed: tuple[DType, ...] = (int32, int64)) -> None:
@@ -176,6 +178,7 @@ class Index(_ByTensors):
 
     signature = "input, indices: tensors, dims: ints"
     torch = TorchCall(grad_name="IndexBackward0")
+    facts = OpFacts(format_of="indexed")
 
     def infer(self, x: Spec, indices: list[Spec]) -> Spec:
         return Spec(self.region_shape(x.shape, indices), x.dtype)

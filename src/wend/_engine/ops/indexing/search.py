@@ -11,6 +11,7 @@ from wend._engine.base.devices import CPU
 from wend._engine.base.dtypes import bool_, float64, int32, int64
 from wend._engine.base.errors import (
     ArgumentError,
+    ArgumentTypeError,
     DTypeError,
     DTypeNotImplemented,
     ExecutionError,
@@ -236,6 +237,15 @@ class NonzeroStatic(Primitive):
             raise ShapeError(f"nonzero_static: size must be >= 0, and is {size}")
         return Spec((size, len(x.shape)), int64)
 
+    def checked_numbers(self, x: None, size: int, fill_value: Any) -> None:
+        if isinstance(fill_value, (float, complex)):
+            kind = type(fill_value).__name__
+            raise ArgumentTypeError(
+                f"nonzero_static: argument 'fill_value' must be int, not {kind}"
+            )
+        if not -(2**63) <= fill_value < 2**63:
+            raise ArgumentError(f"nonzero_static: fill_value {fill_value} is beyond int64")
+
     def reference(self, x: np.ndarray, size: int, fill_value: Scalar) -> np.ndarray:
         places = np.argwhere(x)[:size]
         y = np.full((size, x.ndim), int(fill_value), dtype=np.int64)
@@ -305,6 +315,7 @@ class Histc(Primitive):
 
     def reference(self, x: np.ndarray, bins: int, low: Scalar, high: Scalar) -> np.ndarray:
         flat = widen(x).reshape(-1)
+        low, high = float(low), float(high)  # ints may be larger than NumPy's
         if low == high == 0 and flat.size:
             low, high = flat.min(), flat.max()
         if not (np.isfinite(low) and np.isfinite(high)):

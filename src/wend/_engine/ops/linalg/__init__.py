@@ -1,4 +1,4 @@
 """Linear algebra by LAPACK: factorisations, systems of equations, spectra, functions of matrices.
 
-NumPy's batched routines serve where they exist, SciPy's LAPACK matrix by matrix where not.
+NumPy's batched routines serve where they exist, LAPACK matrix by matrix where not.
 """

@@ -16,15 +16,14 @@ from wend._engine.core.symbolic import broadcast_shapes, sym_min
 from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
     OfMatrices,
+    by_columns,
     column,
-    each,
     floating,
-    lapack,
+    from_columns,
     lesser,
     many_small,
     matrix,
     narrow,
-    room,
     same_type,
     square,
     turned,
@@ -32,6 +31,7 @@ from wend._engine.ops.linalg.family import (
     wide,
     with_diagonal,
 )
+from wend._engine.ops.linalg.lapack import integers, lapack
 from wend._engine.ops.numeric import Array
 
 
@@ -60,10 +60,11 @@ class CholeskyEx(OfMatrices):
             return narrow(np.linalg.cholesky(full), a), info
         except np.linalg.LinAlgError:
             # LAPACK's code per matrix is a result of the op; the caller raises.
-            factors = np.empty_like(full)
-        for place, one in each(full):
-            factors[place], info[place] = lapack("potrf", full.dtype)(one, lower=1, clean=1)
-        return narrow(factors, a), info
+            stack = by_columns(full)
+        n, codes = a.shape[-1], np.zeros(len(stack), integers())
+        lapack("potrf", full.dtype)(len(stack), "L", n, stack, n, codes)
+        factors = np.tril(from_columns(stack, info.shape))
+        return narrow(factors, a), codes.reshape(info.shape).astype(np.int32)
 
     def vjp(self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> tuple[Any, ...]:
         upper = turned(y[0])
@@ -112,10 +113,13 @@ class LuFactorEx(OfMatrices):
                 factors.reshape(count, *a.shape[-2:]), pivots.reshape(count, -1), info.reshape(-1)
             )
         elif full.size:
-            getrf = lapack("getrf", full.dtype)
-            for place, one in each(full):
-                factors[place], pivots[place], info[place] = getrf(one)
-            pivots += 1
+            (m, n), stack = a.shape[-2:], by_columns(full)
+            count, kind = len(stack), integers()
+            places, codes = np.zeros((count, min(m, n)), kind), np.zeros(count, kind)
+            lapack("getrf", full.dtype)(count, m, n, stack, m, places, codes)
+            factors = np.ascontiguousarray(from_columns(stack, front))
+            pivots, info = (x.astype(np.int32) for x in (places, codes))
+            pivots, info = pivots.reshape(*front, min(m, n)), info.reshape(front)
             if max(a.shape[-2:]) <= _SMALL and info.any():
                 again = info > 0
                 parts = full[again], pivots[again], np.zeros_like(info[again])
@@ -259,16 +263,18 @@ class LdlFactorEx(OfMatrices):
 
     def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full = wide(a)
-        factors, info = np.empty_like(full), np.zeros(a.shape[:-2], np.int32)
-        pivots = np.zeros(a.shape[:-1], np.int32)
-        if full.size:
-            name = "hetrf" if self.hermitian and full.dtype.kind == "c" else "sytrf"
-            sytrf = lapack(name, full.dtype)
-            size = room(lapack(f"{name}_lwork", full.dtype)(a.shape[-1], lower=1)[0])
-            for place, one in each(full):
-                factors[place], pivots[place], info[place] = sytrf(one, lower=1, lwork=size)
-            factors = np.tril(factors)
-        return narrow(factors, a), pivots, info
+        front, n = a.shape[:-2], a.shape[-1]
+        if not full.size:
+            return a.copy(), np.zeros(a.shape[:-1], np.int32), np.zeros(front, np.int32)
+        stack, kind = by_columns(full), integers()
+        places, codes = np.zeros((len(stack), n), kind), np.zeros(len(stack), kind)
+        turns = self.hermitian and full.dtype.kind == "c"
+        lapack("hetrf" if turns else "sytrf", full.dtype).with_room(
+            len(stack), ("L", n, stack, n, places), full.dtype, (codes,)
+        )
+        pivots, info = (x.astype(np.int32) for x in (places, codes))
+        factors = np.tril(from_columns(stack, front))
+        return narrow(factors, a), pivots.reshape(a.shape[:-1]), info.reshape(front)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 4))
@@ -306,16 +312,18 @@ class LdlSolve(OfMatrices):
     def reference(self, ld: Array, pivots: Array, b: Array) -> Array:
         like, ld, b = b, wide(ld), wide(b)
         front = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
-        solution = np.zeros(front + b.shape[-2:], b.dtype)
+        n, k = b.shape[-2:]
+        solution = by_columns(np.broadcast_to(b, (*front, n, k)))
         if solution.size:
-            ld = np.broadcast_to(ld, front + ld.shape[-2:])
-            rows = np.broadcast_to(pivots, front + pivots.shape[-1:])
-            b = np.broadcast_to(b, solution.shape)
+            stack, count = by_columns(np.broadcast_to(ld, (*front, n, n))), len(solution)
+            rows = np.broadcast_to(pivots, (*front, n)).reshape(count, n)
+            rows = np.ascontiguousarray(rows, integers())  # `astype` keeps the order of strides
             turns = self.hermitian and ld.dtype.kind == "c"
-            sytrs = lapack("hetrs" if turns else "sytrs", ld.dtype)
-            for place, one, right in each(ld, b):
-                solution[place] = sytrs(one, rows[place], right, lower=1)[0]
-        return narrow(solution, like)
+            lapack("hetrs" if turns else "sytrs", ld.dtype)(
+                *(count, "L", n, k, stack, n, rows, solution, n),
+                np.zeros(count, integers()),
+            )
+        return narrow(from_columns(solution, front), like)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         from wend._engine.core.primitive import REGISTRY
@@ -346,13 +354,14 @@ class Geqrf(OfMatrices):
 
     def reference(self, a: Array) -> tuple[np.ndarray, ...]:
         full = wide(a)
-        factors = np.empty_like(full)
-        tau = np.zeros((*a.shape[:-2], min(a.shape[-2:])), full.dtype)
+        front, (m, n) = a.shape[:-2], a.shape[-2:]
+        stack = by_columns(full)
+        tau = np.zeros((len(stack), min(m, n)), full.dtype)
         if full.size:
-            size = room(lapack("geqrf_lwork", full.dtype)(*a.shape[-2:])[0])
-            for place, one in each(full):
-                factors[place], tau[place] = lapack("geqrf", full.dtype)(one, lwork=size)[:2]
-        return narrow(factors, a), narrow(tau, a)
+            lapack("geqrf", full.dtype).with_room(
+                len(stack), (m, n, stack, m, tau), full.dtype, (np.zeros(len(stack), integers()),)
+            )
+        return narrow(from_columns(stack, front), a), narrow(tau.reshape(*front, min(m, n)), a)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))

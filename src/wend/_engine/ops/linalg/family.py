@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -142,15 +141,24 @@ def across(x: Array) -> Array:
     return np.swapaxes(x, -1, -2).conj()
 
 
-def room(size: Size) -> int:
-    """The size of a workspace as LAPACK tells: for complex matrices, a complex number."""
-    return max(1, int(np.real(size)))
+def by_columns(x: Array) -> Array:
+    """A copy of the matrices as a stack that LAPACK reads and writes over: (count, n, m)."""
+    m, n = x.shape[-2:]
+    return np.array(np.swapaxes(x, -1, -2), order="C").reshape(volume(x.shape[:-2]), n, m)
 
 
-def each(*stacks: Array) -> Iterator[tuple[Any, ...]]:
-    """The matrices of stacks that have the same leading dims."""
-    for place in np.ndindex(stacks[0].shape[:-2]):
-        yield (place, *(stack[place] for stack in stacks))
+def by_rows(x: Array) -> Array:
+    """The matrices as a stack, (count, m, n); a matrix that all places share stays alone."""
+    front = x.shape[:-2]
+    if front and not any(x.strides[:-2]):
+        alone = np.ascontiguousarray(x[(0,) * len(front)])
+        return np.broadcast_to(alone, (volume(front), *alone.shape))
+    return np.ascontiguousarray(x.reshape(volume(front), *x.shape[-2:]))
+
+
+def from_columns(stack: Array, front: Shape) -> Array:
+    """The matrices that a stack of LAPACK's holds, in their order, as a view."""
+    return np.swapaxes(stack.reshape(*front, *stack.shape[1:]), -1, -2)
 
 
 def many_small(x: Array, most: int) -> bool:
@@ -166,25 +174,6 @@ def broadcast_batches(*arrays: Array) -> list[Array]:
     """The arrays with equal leading dims, as views."""
     front = np.broadcast_shapes(*(a.shape[:-2] for a in arrays))
     return [np.broadcast_to(a, front + a.shape[-2:]) for a in arrays]
-
-
-_PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
-
-
-@cache
-def lapack(name: str, dtype: np.dtype[Any]) -> Any:
-    """SciPy's function for a routine of LAPACK. SciPy is imported when first needed."""
-    from scipy.linalg import lapack as routines
-
-    return getattr(routines, _PREFIXES[dtype.char] + name)
-
-
-@cache
-def blas(name: str, dtype: np.dtype[Any]) -> Any:
-    """SciPy's function for a routine of BLAS."""
-    from scipy.linalg import blas as routines
-
-    return getattr(routines, _PREFIXES[dtype.char] + name)
 
 
 # -- formulas that rules share ---------------------------------------------------------------------

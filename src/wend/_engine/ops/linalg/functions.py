@@ -186,9 +186,8 @@ class MatrixExp(OfMatrices):
     def reference(self, a: Array) -> Array:
         if not a.size:
             return np.zeros(a.shape, a.dtype)
-        from scipy.linalg import expm
-
-        return narrow(expm(wide(a)), a)
+        stack = wide(a).reshape(-1, *a.shape[-2:])
+        return narrow(_exponential(stack).reshape(a.shape), a)
 
     def vjp(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Any, ...]:
         # exp [[A, G], [0, A]] has the derivative along G in the upper right corner.
@@ -200,6 +199,67 @@ class MatrixExp(OfMatrices):
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         return _square_samples(rng)
+
+
+#: Padé's approximants to exp: the degree m, and the norm of a matrix up to which the error is
+#: below a rounding of float64 (Higham, The scaling and squaring method for the matrix exponential
+#: revisited, SIAM J. Matrix Anal. Appl. 26, 2005, table 2.3).
+_DEGREES = (
+    (3, 1.495585217958292e-2),
+    (5, 2.539398330063230e-1),
+    (7, 9.504178996162932e-1),
+    (9, 2.097847961257068),
+    (13, 5.371920351148152),
+)
+
+
+def _exponential(a: Array) -> Array:
+    """exp of a stack of matrices by scaling and squaring: see `_DEGREES`."""
+    y = np.empty_like(a)
+    with np.errstate(all="ignore"):
+        norm = np.abs(a).sum(-2).max(-1)
+        y[~np.isfinite(norm)] = np.nan
+        todo = np.isfinite(norm)
+        for degree, bound in _DEGREES:
+            chosen = todo & ((norm <= bound) | (degree == _DEGREES[-1][0]))
+            if chosen.any():
+                y[chosen] = _by_pade(a[chosen], norm[chosen], degree, bound)
+            todo &= ~chosen
+    return y
+
+
+def _by_pade(a: Array, norm: Array, degree: int, bound: float) -> Array:
+    """exp of 2^-s A by the approximant of a degree, squared s times."""
+    halvings = np.maximum(np.ceil(np.log2(norm / bound)), 0).astype(np.int64)
+    a = a * np.ldexp(np.ones((), norm.dtype), -halvings)[:, None, None]
+    weights = [1.0]
+    for k in range(degree):
+        weights.append(weights[-1] * (degree - k) / ((2 * degree - k) * (k + 1)))
+    square = a @ a
+    powers = [square]
+    while len(powers) < min(degree // 2, 3 if degree == 13 else 4):
+        powers.append(powers[-1] @ square)
+    even, odd = _even(powers, weights[::2]), a @ _even(powers, weights[1::2])
+    y = np.linalg.solve(even - odd, even + odd)
+    for step in range(halvings.max()):
+        again = halvings > step
+        y[again] = y[again] @ y[again]
+    return y
+
+
+def _even(powers: list[Array], weights: list[float]) -> Array:
+    """weights[0] + weights[1] X + ..., of X, X^2, ...: a product for what lies beyond these."""
+    y = weights[1] * powers[0]
+    for power, weight in zip(powers[1:], weights[2:], strict=False):
+        y += weight * power
+    y += weights[0] * np.eye(y.shape[-1], dtype=y.dtype)
+    beyond = weights[len(powers) + 1 :]
+    if beyond:
+        high = beyond[0] * powers[0]
+        for power, weight in zip(powers[1:], beyond[1:], strict=True):
+            high += weight * power
+        y += high @ powers[-1]
+    return y
 
 
 class Completed(Primitive):

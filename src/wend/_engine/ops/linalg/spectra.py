@@ -15,7 +15,6 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
     OfMatrices,
     column,
-    each,
     floating,
     lesser,
     matrix,
@@ -72,9 +71,9 @@ def _decomposed(op: str, fault: str, routine: Callable[..., Any], a: Array, *how
         return routine(a, *how)
     except np.linalg.LinAlgError:  # the matrix that fails is looked for, and the error names it
         info = np.zeros(a.shape[:-2], np.int32)
-    for place, one in each(a):
+    for place in np.ndindex(info.shape):
         try:
-            routine(one, *how)
+            routine(a[place], *how)
         except np.linalg.LinAlgError:  # the matrix that fails is looked for, and the error names it
             info[place] = 1
     raise_where(op, info, _SINGULAR if op == "linalg.svd" else _EIGEN)

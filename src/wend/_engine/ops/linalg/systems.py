@@ -17,25 +17,28 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
     OfMatrices,
     across,
-    blas,
     broadcast_batches,
-    each,
+    by_columns,
+    by_rows,
     equation,
     floating,
-    lapack,
+    from_columns,
     many_small,
     narrow,
     narrow_real,
     raise_where,
-    room,
     same_type,
     square,
     turned,
     wide,
 )
+from wend._engine.ops.linalg.lapack import asked, integers, lapack, scratch
 from wend._engine.ops.numeric import Array
 
-NOT_FINITE = -1_000  # no code of LAPACK's
+_HAS_INFINITE = (
+    "The algorithm failed to converge because the input matrix contained non-finite values."
+)
+
 SINGULAR = "The solver failed because the input matrix is singular."
 
 
@@ -79,11 +82,12 @@ class SolveMatrix(OfMatrices):
 
 def _singular(a: Array) -> Array:
     """Per matrix the number of the first pivot that is 0, or 0."""
-    info = np.zeros(a.shape[:-2], np.int32)
-    if a.shape[-1]:
-        for place, one in each(a):
-            info[place] = lapack("getrf", a.dtype)(one)[2]
-    return info
+    stack, n = by_columns(a), a.shape[-1]
+    codes = np.zeros(len(stack), integers())
+    if stack.size:
+        pivots = scratch(integers(), n)
+        lapack("getrf", a.dtype)(len(stack), n, n, stack, n, pivots, codes)
+    return codes.reshape(a.shape[:-2]).astype(np.int32)
 
 
 class TriangularSolve(OfMatrices):
@@ -109,14 +113,17 @@ class TriangularSolve(OfMatrices):
         like, (a, b) = a, broadcast_batches(wide(a), wide(b))
         if many_small(a, 24):
             return narrow(self._substituted(a, b), like)
-        solution = np.zeros(b.shape, b.dtype)
+        solution = np.array(b, order="C")
         if solution.size:
-            trsm = blas("trsm", a.dtype)
-            for place, one, right in each(a, b):
-                # A row after a row is a transpose to Fortran: X^T A^T = B^T, without a copy of A.
-                solution[place] = trsm(
-                    1.0, one.T, right.T, side=1, lower=self.upper, diag=self.unitriangular
-                ).T
+            n, k = b.shape[-2:]
+            # A row after a row is a transpose to Fortran: X^T A^T = B^T, without a copy of A.
+            triangle, diagonal = "L" if self.upper else "U", "U" if self.unitriangular else "N"
+            matrices, factor = by_rows(a), np.ones((), a.dtype)
+            rights = solution.reshape(len(matrices), n, k)
+            lapack("trsm", a.dtype)(
+                *(len(matrices), "R", triangle, "N", diagonal),
+                *(k, n, factor, matrices, n, rights, k),
+            )
         return narrow(solution, like)
 
     def _substituted(self, a: Array, b: Array) -> Array:
@@ -183,12 +190,14 @@ class CholeskySolve(OfMatrices):
 
     def reference(self, b: Array, factor: Array) -> Array:
         like, (b, factor) = b, broadcast_batches(wide(b), wide(factor))
-        solution = np.zeros(b.shape, b.dtype)
+        solution, (n, k) = by_columns(b), b.shape[-2:]
         if solution.size:
-            potrs = lapack("potrs", b.dtype)
-            for place, right, one in each(b, factor):
-                solution[place] = potrs(one, right, lower=not self.upper)[0]
-        return narrow(solution, like)
+            count, triangle = len(solution), "U" if self.upper else "L"
+            codes = np.zeros(count, integers())
+            lapack("potrs", b.dtype)(
+                count, triangle, n, k, by_columns(factor), n, solution, n, codes
+            )
+        return narrow(from_columns(solution, b.shape[:-2]), like)
 
     def vjp(self, g: Tensor, y: Tensor, b: Tensor, factor: Tensor) -> tuple[Any, ...]:
         grad = ops.cholesky_solve(g, factor, self.upper)
@@ -223,15 +232,16 @@ class CholeskyInverse(OfMatrices):
 
     def reference(self, factor: Array) -> Array:
         full = wide(factor)
-        inverse = np.empty_like(full)
-        if full.size:
-            potri = lapack("potri", full.dtype)
-            for place, one in each(full):
-                half = potri(one, lower=not self.upper)[0]
-                if self.upper:
-                    inverse[place] = np.triu(half) + np.triu(half, 1).T.conj()
-                else:
-                    inverse[place] = np.tril(half) + np.tril(half, -1).T.conj()
+        if not full.size:
+            return factor.copy()
+        stack, n = by_columns(full), factor.shape[-1]
+        codes = np.zeros(len(stack), integers())
+        lapack("potri", full.dtype)(len(stack), "U" if self.upper else "L", n, stack, n, codes)
+        half = from_columns(stack, factor.shape[:-2])
+        if self.upper:
+            inverse = np.triu(half) + across(np.triu(half, 1))
+        else:
+            inverse = np.tril(half) + across(np.tril(half, -1))
         return narrow(inverse, factor)
 
     def vjp(self, g: Tensor, y: Tensor, factor: Tensor) -> tuple[Any, ...]:
@@ -303,6 +313,10 @@ class LinalgPinv(OfMatrices):
         full = wide(a)
         if not full.size:
             return np.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
+        # LAPACK's routine does not end for some matrices with NaN or infinities.
+        faulty = ~np.isfinite(full).all((-2, -1))
+        if faulty.any():
+            raise_where("linalg.pinv", faulty.astype(np.int32), _HAS_INFINITE)
         try:
             left, values, right = self.decomposed(full)
         except np.linalg.LinAlgError:
@@ -394,57 +408,62 @@ class LeastSquares(OfMatrices):
 
     def reference(self, a: Array, b: Array, rcond: Array) -> tuple[np.ndarray, ...]:
         like, (a, b) = a, broadcast_batches(wide(a), wide(b))
-        m, n = a.shape[-2:]
-        x = np.zeros((*a.shape[:-2], n, b.shape[-1]), a.dtype)
-        rank = np.zeros(a.shape[:-2], np.int64)
-        values = np.zeros((*a.shape[:-2], min(m, n)), a.real.dtype)
-        info = np.zeros(a.shape[:-2], np.int32)
+        front, (m, n), k = a.shape[:-2], a.shape[-2:], b.shape[-1]
+        x, rank = np.zeros((*front, n, k), a.dtype), np.zeros(front, np.int64)
+        values = np.zeros((*front, min(m, n)), a.real.dtype)
         if a.size and b.size:
-            bound = np.broadcast_to(np.asarray(rcond), a.shape[:-2])
-            for place, one, right in each(a, b):
-                if not (np.isfinite(one).all() and np.isfinite(right).all()):
-                    info[place] = NOT_FINITE  # LAPACK may write beyond its arrays, or not end
-                    continue
-                tall = np.zeros((max(m, n), b.shape[-1]), a.dtype)
-                tall[:m] = right
-                solved = self._solve(one, tall, float(bound[place]))
-                x[place], rank[place], info[place] = solved[0][:n], solved[1], solved[3]
-                if solved[2] is not None:
-                    values[place] = solved[2]
-        raise_where(
-            "torch.linalg.lstsq",
-            info == NOT_FINITE,
-            "The least squares solution could not be computed because the input has elements that "
-            "are not finite.",
-        )
-        raise_where(
-            "torch.linalg.lstsq",
-            info,
-            "The least squares solution could not be computed because the input matrix does not "
-            "have full rank (error code: {0}).",
-        )
+            # LAPACK may write beyond its arrays, or not end.
+            finite = np.isfinite(a).all((-2, -1)) & np.isfinite(b).all((-2, -1))
+            raise_where(
+                "torch.linalg.lstsq",
+                ~finite,
+                "The least squares solution could not be computed because the input has elements "
+                "that are not finite.",
+            )
+            stack = by_columns(a)
+            tall = np.zeros((len(stack), k, max(m, n)), a.dtype)
+            tall[..., :m] = by_columns(b)
+            bound = np.broadcast_to(np.asarray(rcond), front).astype(values.dtype).reshape(-1)
+            rank, info = self._solve(stack, tall, bound, values)
+            raise_where(
+                "torch.linalg.lstsq",
+                info.reshape(front),
+                "The least squares solution could not be computed because the input matrix does "
+                "not have full rank (error code: {0}).",
+            )
+            x, rank = from_columns(tall[..., :n], front), rank.reshape(front).astype(np.int64)
         ranks = rank if self.driver in _WITH_RANK else np.zeros((0,), np.int64)
         kept = values if self.driver in _WITH_RANK[1:] else np.zeros((0,), values.dtype)
         return narrow(x, like), ranks, narrow_real(kept, like)
 
-    def _solve(self, a: Array, b: Array, rcond: float) -> tuple[Array, int, Any, int]:
-        """(solution, rank, singular values, code) by the routine."""
-        routine = lapack(self.driver, a.dtype)
+    def _solve(self, a: Array, b: Array, rcond: Array, values: Array) -> tuple[Array, Array]:
+        """(ranks, codes) by the routine; it puts solutions into b, singular values into `values`.
+
+        a: (count, n, m), written over   b: (count, k, max(m, n))   rcond: (count,)
+        """
+        (count, n, m), (k, rows), kind = a.shape, b.shape[1:], integers()
+        rank, info = np.zeros(count, kind), np.zeros(count, kind)
+        routine, least = lapack(self.driver, a.dtype), min(m, n)
+        system = (m, n, k, a, m, b, rows)
         if self.driver == "gels":
-            _, x, info = routine(a, b, lwork=_room("gels", a, b))
-            return x, 0, None, info
+            routine.with_room(count, ("N", *system), a.dtype, (info,))
+            return rank, info
+        # Routines for complex matrices take scratch of real numbers too.
+        room = {"gelsy": 2 * n, "gelss": 5 * least, "gelsd": 1}[self.driver]
+        real = (scratch(rcond.dtype, room),) if a.dtype.kind == "c" else ()
         if self.driver == "gelsy":
-            pivots = np.zeros(a.shape[1], np.int32)
-            size = room(lapack("gelsy_lwork", a.dtype)(*a.shape, b.shape[1], rcond)[0])
-            _, x, _, rank, info = routine(a, b, pivots, rcond, size)
-            return x, rank, None, info
-        workspace = lapack(f"{self.driver}_lwork", a.dtype)(*a.shape, b.shape[1], rcond)
-        if self.driver == "gelsd":
-            sizes = [room(size) for size in workspace[:-1]]
-            x, values, rank, info = routine(a, b, *sizes, rcond)
-        else:
-            _, x, values, rank, _, info = routine(a, b, rcond, room(workspace[0]))
-        return x, rank, values, info
+            before = (*system, np.zeros((count, n), kind), rcond, rank)
+            routine.with_room(count, before, a.dtype, (*real, info))
+            return rank, info
+        before = (*system, values.reshape(count, least), rcond, rank)
+        if self.driver == "gelss":
+            routine.with_room(count, before, a.dtype, (*real, info))
+            return rank, info
+        size, whole = scratch(a.dtype, 1), scratch(kind, 1)
+        routine(1, *before, size, -1, *real, whole, info)  # only tells the sizes
+        lists = [scratch(x.dtype, asked(x)) for x in (*real, whole)]
+        routine(count, *before, scratch(a.dtype, asked(size)), asked(size), *lists, info)
+        return rank, info
 
     def vjp(
         self, g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor, b: Tensor, rcond: Tensor
@@ -476,10 +495,6 @@ class LeastSquares(OfMatrices):
         yield Sample(np.swapaxes(a, -1, -2), b[:, :3], bound, driver="gelss")
         yield Sample(a, b, bound, driver="gels")
         yield Sample(a[:, :, :0], b, bound)
-
-
-def _room(routine: str, a: Array, b: Array) -> int:
-    return room(lapack(f"{routine}_lwork", a.dtype)(*a.shape, b.shape[1])[0])
 
 
 def _precision(a: Tensor) -> Tensor:

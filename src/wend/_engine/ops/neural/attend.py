@@ -10,7 +10,8 @@ formulas over all pairs: these are rare.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,9 @@ from wend._engine.ops.views.family import Shape
 _MANY = 1 << 21
 
 
-def _check(op: str, query: Spec, key: Spec, value: Spec, mask: Spec | None) -> tuple[Any, ...]:
+def scores_shape(
+    op: str, query: Spec, key: Spec, value: Spec, mask: Spec | None
+) -> tuple[Any, ...]:
     """The shape of the scores. Raises DTypeError or ShapeError."""
     require(op, FLOATING, query.dtype)
     for x in (key, value):
@@ -119,10 +122,10 @@ class Attention(Primitive, abstract=True):
     ) -> Tensor:
         """Weights of all pairs before dropout, in ops."""
         s = self.open_scores(query, key, mask, scale)
-        return ops.exp(ops.sub(s, _column(total, s)))
+        return ops.exp(ops.sub(s, as_column(total, s)))
 
 
-def _column(x: Tensor, like: Tensor) -> Tensor:
+def as_column(x: Tensor, like: Tensor) -> Tensor:
     """x (..., L) repeated along the last dim of `like` (..., L, S)."""
     rank = len(like.shape)
     return ops.expand_to(ops.unsqueeze(x, rank - 1), like.shape, (rank - 1,))
@@ -133,7 +136,7 @@ def _front(x: Tensor, on: bool, size: Size) -> Tensor:
     return x if on else ops.expand(ops.unsqueeze(x, 0), (size, *x.shape))
 
 
-def _batched(
+def batched_operands(
     batched: Sequence[bool], size: Size, operands: Sequence[Tensor], mask: Tensor | None
 ) -> tuple[list[Any], Any]:
     """Operands with the batch axis in front, and the mask aligned with the scores behind it."""
@@ -164,6 +167,60 @@ class Dropout(NamedTuple):
         return (u >= np.float32(self.p)).astype(dtype) * dtype.type(self.factor)
 
 
+def attended(
+    shape: tuple[int, ...], v: Array, scores: Callable[[Part], Array], drop: Dropout | None
+) -> tuple[Array, Array]:
+    """(y, total) of the values and the scores, see `Attend`. shape: of all scores"""
+    y = np.empty((*shape[:-1], v.shape[-1]), v.dtype)
+    total = np.empty((*shape[:-1], 1), v.dtype)
+    for part in _parts(shape):
+        s = scores(part)
+        top = s.max(-1, keepdims=True, initial=-math.inf)
+        with np.errstate(all="ignore"):
+            powers = np.exp(s - np.where(top == -math.inf, 0, top).astype(s.dtype))
+            sums = powers.sum(-1, keepdims=True)
+            total[part.rows] = np.where(sums == 0, math.inf, np.log(sums) + top)
+            weights = powers / np.where(sums == 0, 1, sums)
+        if drop is not None:
+            weights = weights * drop.kept_array(s.shape, s.dtype, part.before)
+        y[part.rows] = np.matmul(weights.astype(v.dtype, copy=False), v[part.keys])
+    return y, total[..., 0]
+
+
+def pulled_back(
+    shape: tuple[int, ...],
+    operands: tuple[Array, ...],
+    scores: Callable[[Part], tuple[Array, Array | None]],
+    scale: float,
+    drop: Dropout | None,
+) -> tuple[Array, Array, Array]:
+    """(dq, dk, dv), see `AttendBackward`.
+
+    operands: q, k, v, total, delta and the gradient of y
+    scores: gives scores, and their derivatives by the scaled products if these are not 1
+    """
+    q, k, v, total, delta, g = operands
+    dq, dk, dv = np.empty_like(q), np.zeros_like(k), np.zeros_like(v)
+    total, delta = total[..., None], delta[..., None]
+    for part in _parts(shape):
+        rows, keys = part.rows, part.keys
+        s, slope = scores(part)
+        with np.errstate(all="ignore"):
+            p = np.exp(s - total[rows])
+            change = np.matmul(g[rows], np.swapaxes(v[keys], -1, -2))
+            kept = p
+            if drop is not None:
+                keep = drop.kept_array(p.shape, p.dtype, part.before)
+                change, kept = change * keep, p * keep
+            ds = p * (change - delta[rows]) * q.dtype.type(scale)
+            ds = ds if slope is None else np.where(p == 0, 0, ds * slope)
+            ds = ds.astype(q.dtype, copy=False)
+            dq[rows] = np.matmul(ds, k[keys])
+            dk[keys] += np.matmul(np.swapaxes(ds, -1, -2), q[rows])
+            dv[keys] += np.matmul(np.swapaxes(kept, -1, -2), g[rows])
+    return dq, dk, dv
+
+
 class Attend(Attention):
     """(y, total): y = P @ value, total = log of the sum of exp(S), inf where all is forbidden.
 
@@ -180,7 +237,7 @@ class Attend(Attention):
     def infer(
         self, q: Spec, k: Spec, v: Spec, mask: Spec | None, *numbers: Any
     ) -> tuple[Spec, ...]:
-        scores = _check(self.name, q, k, v, mask)
+        scores = scores_shape(self.name, q, k, v, mask)
         out = Spec((*q.shape[:-1], v.shape[-1]), q.dtype)
         return out, Spec(scores[:-1], accumulator(q.dtype))
 
@@ -191,20 +248,9 @@ class Attend(Attention):
         q, k, v = widen(q), widen(k), widen(v)
         shape = (*q.shape[:-1], k.shape[-2])
         mask = None if mask is None else np.broadcast_to(mask, shape)
-        y = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
-        total = np.empty((*q.shape[:-1], 1), q.dtype)
-        for part in _parts(shape):
-            s = self.scores(q, k, mask, scale, part)
-            top = s.max(-1, keepdims=True, initial=-math.inf)
-            with np.errstate(all="ignore"):
-                powers = np.exp(s - np.where(top == -math.inf, 0, top).astype(s.dtype))
-                sums = powers.sum(-1, keepdims=True)
-                total[part.rows] = np.where(sums == 0, math.inf, np.log(sums) + top)
-                weights = powers / np.where(sums == 0, 1, sums)
-            if drop:
-                weights = weights * Dropout(*drop).kept_array(s.shape, s.dtype, part.before)
-            y[part.rows] = np.matmul(weights.astype(q.dtype, copy=False), v[part.keys])
-        return array(y, dtype), array(total[..., 0], accumulator(dtype))
+        scores = partial(self.scores, q, k, mask, scale)
+        y, total = attended(shape, v, scores, Dropout(*drop) if drop else None)
+        return array(y, dtype), array(total, accumulator(dtype))
 
     def vjp(
         self,
@@ -226,10 +272,10 @@ class Attend(Attention):
         if mask is None or mask.dtype is bool_:
             return (*grads, None)
         p = self.open_weights(q, k, total, mask, scale)
-        change = _outer(g[0], v)
+        change = outer_product(g[0], v)
         if drop:
             change = ops.mul(change, Dropout(*drop).kept(p.shape, p.dtype))
-        return (*grads, ops.mul(p, ops.sub(change, _column(delta, p))))
+        return (*grads, ops.mul(p, ops.sub(change, as_column(delta, p))))
 
     def onnx(
         self,
@@ -286,7 +332,7 @@ class Attend(Attention):
         *rest: Any,
     ) -> Any:
         # Positions of draws run on from example to example, as in a draw over all examples.
-        tensors, mask = _batched(batched, size, (q, k, v), mask)
+        tensors, mask = batched_operands(batched, size, (q, k, v), mask)
         return getattr(ops, self.name)(*tensors, mask, *rest, is_causal=self.is_causal)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -307,7 +353,7 @@ class AttendDropout(Attend):
             yield Sample(*sample.args, *_DROPPED, **sample.kwargs)
 
 
-def _outer(a: Tensor, b: Tensor) -> Tensor:
+def outer_product(a: Tensor, b: Tensor) -> Tensor:
     """a (..., L, E) and b (..., S, E) to (..., L, S), in the type that sums are kept in."""
     rank = len(a.shape) - 2
     batch = tuple(range(rank))
@@ -316,7 +362,7 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
     return ops.contract(a, b, (rank + 1,), (rank + 1,), batch, batch)
 
 
-def _mix(p: Tensor, x: Tensor, dtype: DType) -> Tensor:
+def mixture(p: Tensor, x: Tensor, dtype: DType) -> Tensor:
     """p (..., L, S) @ x (..., S, E)."""
     rank = len(p.shape) - 2
     batch = tuple(range(rank))
@@ -325,7 +371,7 @@ def _mix(p: Tensor, x: Tensor, dtype: DType) -> Tensor:
     )
 
 
-def _gathered(p: Tensor, x: Tensor, dtype: DType) -> Tensor:
+def gathered(p: Tensor, x: Tensor, dtype: DType) -> Tensor:
     """p (..., L, S), transposed, @ x (..., L, E)."""
     rank = len(p.shape) - 2
     batch = tuple(range(rank))
@@ -349,7 +395,7 @@ class AttendBackward(Attention):
 
     def infer(self, q: Spec, k: Spec, v: Spec, total: Spec, delta: Spec, g: Spec,
               mask: Spec | None, *numbers: Any) -> tuple[Spec, ...]:  # fmt: skip
-        scores = _check(self.name, q, k, v, mask)
+        scores = scores_shape(self.name, q, k, v, mask)
         wanted = (scores[:-1], scores[:-1], (*q.shape[:-1], v.shape[-1]))
         for x, shape in zip((total, delta, g), wanted, strict=True):
             if len(shape) != x.rank or not all(a == b for a, b in zip(shape, x.shape)):
@@ -362,22 +408,13 @@ class AttendBackward(Attention):
         q, k, v, g = widen(q), widen(k), widen(v), widen(g)
         shape = (*q.shape[:-1], k.shape[-2])
         mask = None if mask is None else np.broadcast_to(mask, shape)
-        dq, dk, dv = np.empty_like(q), np.zeros_like(k), np.zeros_like(v)
-        total, delta = total[..., None], delta[..., None]
-        for part in _parts(shape):
-            rows, keys = part.rows, part.keys
-            with np.errstate(all="ignore"):
-                p = np.exp(self.scores(q, k, mask, scale, part) - total[rows])
-                change = np.matmul(g[rows], np.swapaxes(v[keys], -1, -2))
-                kept = p
-                if drop:
-                    keep = Dropout(*drop).kept_array(p.shape, p.dtype, part.before)
-                    change, kept = change * keep, p * keep
-                ds = p * (change - delta[rows]) * q.dtype.type(scale)
-                dq[rows] = np.matmul(ds, k[keys])
-                dk[keys] += np.matmul(np.swapaxes(ds, -1, -2), q[rows])
-                dv[keys] += np.matmul(np.swapaxes(kept, -1, -2), g[rows])
-        return tuple(array(x, dtype) for x in (dq, dk, dv))
+
+        def scores(part: Part) -> tuple[Array, None]:
+            return self.scores(q, k, mask, scale, part), None
+
+        operands = (q, k, v, total, delta, g)
+        grads = pulled_back(shape, operands, scores, scale, Dropout(*drop) if drop else None)
+        return tuple(array(x, dtype) for x in grads)
 
     def vjp(self, gs: Any, y: Any, q: Tensor, k: Tensor, v: Tensor, total: Tensor, delta: Tensor,
             g: Tensor, mask: Tensor | None, scale: Scalar, *drop: Any) -> Any:  # fmt: skip
@@ -389,16 +426,16 @@ class AttendBackward(Attention):
         def dropped(x: Tensor) -> Tensor:
             return x if keep is None else ops.mul(x, keep)
 
-        ds = ops.mul(p, ops.sub(dropped(_outer(g, v)), _column(delta, p)))
-        to_ds = ops.mul(ops.add(_outer(a, k), _outer(q, b)), scale)
+        ds = ops.mul(p, ops.sub(dropped(outer_product(g, v)), as_column(delta, p)))
+        to_ds = ops.mul(ops.add(outer_product(a, k), outer_product(q, b)), scale)
         weighted = ops.mul(to_ds, p)
-        to_p = ops.sub(dropped(_outer(g, v)), _column(delta, p))
-        to_s = ops.mul(ops.add(ops.mul(to_ds, to_p), dropped(_outer(g, c))), p)
+        to_p = ops.sub(dropped(outer_product(g, v)), as_column(delta, p))
+        to_s = ops.mul(ops.add(ops.mul(to_ds, to_p), dropped(outer_product(g, c))), p)
         scaled, direct = ops.mul(to_s, scale), ops.mul(ds, scale)
-        grad_q = ops.add(_mix(scaled, k, dtype), _mix(direct, b, dtype))
-        grad_k = ops.add(_gathered(scaled, q, dtype), _gathered(direct, a, dtype))
-        grad_v = _gathered(dropped(weighted), g, dtype)
-        grad_g = ops.add(_mix(dropped(weighted), v, dtype), _mix(dropped(p), c, dtype))
+        grad_q = ops.add(mixture(scaled, k, dtype), mixture(direct, b, dtype))
+        grad_k = ops.add(gathered(scaled, q, dtype), gathered(direct, a, dtype))
+        grad_v = gathered(dropped(weighted), g, dtype)
+        grad_g = ops.add(mixture(dropped(weighted), v, dtype), mixture(dropped(p), c, dtype))
         to_total, to_delta = ops.neg(ops.sum(to_s, -1)), ops.neg(ops.sum(weighted, -1))
         to_mask = None if mask is None or mask.dtype is bool_ else to_s
         return grad_q, grad_k, grad_v, to_total, to_delta, grad_g, to_mask
@@ -407,7 +444,7 @@ class AttendBackward(Attention):
         self, batched: Sequence[bool], size: Size, q: Tensor, k: Tensor, v: Tensor, total: Tensor,
         delta: Tensor, g: Tensor, mask: Tensor | None, *rest: Any,
     ) -> Any:  # fmt: skip
-        tensors, mask = _batched(batched, size, (q, k, v, total, delta, g), mask)
+        tensors, mask = batched_operands(batched, size, (q, k, v, total, delta, g), mask)
         return getattr(ops, self.name)(*tensors, mask, *rest, is_causal=self.is_causal)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

@@ -19,7 +19,8 @@ from wend._engine.ops.recurrent.linear_steps import joined, pieces, rows_product
 from wend._engine.ops.recurrent.steps import StepsOp
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
     return 1 / (1 + np.exp(-x))
 
 
@@ -97,8 +98,8 @@ class GruScan(StepsOp):
             sums[rows] = h[some] @ weight.T + bias
             x_r, x_z, x_n = np.split(x[rows], 3, -1)
             s_r, s_z, s_n = np.split(sums[rows], 3, -1)
-            n = np.tanh(x_n + _sigmoid(x_r + s_r) * s_n)
-            h[some] = n + _sigmoid(x_z + s_z) * (h[some] - n)
+            n = np.tanh(x_n + sigmoid(x_r + s_r) * s_n)
+            h[some] = n + sigmoid(x_z + s_z) * (h[some] - n)
             states[rows] = h[some]
 
     def vjp(
@@ -140,8 +141,8 @@ class LstmScan(StepsOp):
         for rows, some in self.steps(sizes, len(h), len(x)):
             sums[rows] = x[rows] + h[some] @ weight.T
             i, f, g, o = np.split(sums[rows], 4, -1)
-            c[some] = _sigmoid(f) * c[some] + _sigmoid(i) * np.tanh(g)
-            h[some] = _sigmoid(o) * np.tanh(c[some])
+            c[some] = sigmoid(f) * c[some] + sigmoid(i) * np.tanh(g)
+            h[some] = sigmoid(o) * np.tanh(c[some])
             states[rows], memories[rows] = h[some], c[some]
 
     def vjp(

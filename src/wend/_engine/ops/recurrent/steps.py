@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wend._engine.base.dtypes import int64
+from wend._engine.base.dtypes import DType, int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts
@@ -34,6 +34,7 @@ class StepsOp(Primitive, abstract=True):
     operands, results: the dims of each, by the letters of this module
     terms: the numbers of operands that are added, and nothing else
     back: whether the last step comes first
+    apart: whether the sequences of a step depend on each other: examples are groups then
 
     All operands may have a further dim in front, of groups that are computed one by one.  A step
     has no more rows than there are sequences, and than are left.  Rows behind the last step are 0.
@@ -45,6 +46,7 @@ class StepsOp(Primitive, abstract=True):
     results: ClassVar[str]
     terms: ClassVar[tuple[int, ...]] = ()
     gates: int = 1
+    apart: ClassVar[bool] = False
     back: bool
 
     @property
@@ -65,12 +67,11 @@ class StepsOp(Primitive, abstract=True):
     def infer(self, *operands: Any) -> tuple[Spec, ...]:
         entries = self.listed(operands)
         first = entries[0][0]
-        require(self.name, self.facts.supports, first.dtype)
         front = "G" if first.rank == 3 else ""
         extents: dict[str, Any] = {}
         fits = True
         for spec, dims in entries:
-            wanted = int64 if dims == "T" else first.dtype
+            wanted = self.wanted(dims, first.dtype)
             if spec.dtype is not wanted:
                 raise DTypeError(f"{self.name}: an operand is {spec.dtype}, and not {wanted}")
             fits = fits and spec.rank == len(front + dims)
@@ -94,6 +95,11 @@ class StepsOp(Primitive, abstract=True):
                 for dims in self.results.split()
             ]
         )
+
+    def wanted(self, dims: str, dtype: DType) -> DType:
+        """The dtype of an operand of these dims. dtype: that of the first operand"""
+        require(self.name, self.facts.supports, dtype)
+        return int64 if dims == "T" else dtype
 
     def count(self, operands: Sequence[Any]) -> int:
         """The number of gates of a call."""
@@ -142,7 +148,9 @@ class StepsOp(Primitive, abstract=True):
 
     def batch(self, batched: Sequence[Any], size: Size, *operands: Any) -> Any:
         at = len(operands[0].shape) - batched[0] - 2  # the dim of rows
-        if any(on and dims in _SHARED for on, dims in zip(batched, self.dims, strict=True)):
+        if self.apart or any(
+            on and dims in _SHARED for on, dims in zip(batched, self.dims, strict=True)
+        ):
             xs = [
                 _each(partial(_repeated, size=size, dim=0), x, on)
                 for x, on in zip(operands, batched, strict=True)
@@ -183,6 +191,10 @@ class StepsOp(Primitive, abstract=True):
         results = self.again(*[_each(flat, x, True) for x in xs])
         return tuple([ops.reshape(y, (size, groups, *y.shape[1:])) for y in results])
 
+    def more_extents(self, width: int) -> dict[str, int]:
+        """The extents of samples by further letters. width: that of a state"""
+        return {}
+
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for width, sizes, spare, groups in (
             (2, (3, 2, 2), 0, 0), (1, (1,), 0, 0), (19, (2, 2), 1, 0), (3, (2, 1), 0, 2),
@@ -190,7 +202,7 @@ class StepsOp(Primitive, abstract=True):
         ):  # fmt: skip
             front = (groups,) if groups else ()
             counts = {"N": max((3, *sizes)) if spare == 0 else 2, "R": sum(sizes) + spare}
-            counts |= {"H": width, "J": self.gates * width}
+            counts |= {"H": width, "J": self.gates * width, **self.more_extents(width)}
 
             def drawn(dims: str, front: Any = front, counts: Any = counts) -> Array:
                 shape = (*front, *(counts[letter] for letter in dims))

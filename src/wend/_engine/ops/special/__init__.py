@@ -1,1 +1,1 @@
-"""Special functions that SciPy or a recurrence computes, op by op: no kernel has code for them."""
+"""Special functions by polynomials or a recurrence, op by op: no kernel has code for them."""

@@ -9,12 +9,13 @@ import numpy as np
 from wend._engine.core.primitive import NO_GRADIENT
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import Elementwise
+from wend._engine.ops.functions import bessel
 from wend._engine.ops.numeric import Array
 from wend._engine.ops.special.family import HostFunction
 
 
 class Bessel(HostFunction, abstract=True):
-    """A function of a float that SciPy computes; the result needs no gradient."""
+    """A function of a float; the result needs no gradient."""
 
     vjp = NO_GRADIENT
     domain = (0.1, 4.0)
@@ -24,81 +25,63 @@ class AiryAi(Bessel):
     """y = Ai(input), the solution of y'' = x y that falls for positive x; NaN of infinity."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import airy
-
-        return np.where(np.isinf(x), x.dtype.type(np.nan), airy(x)[0])
+        return bessel.airy(x)
 
 
 class BesselJ0(Bessel):
     """y = J0(input), the Bessel function of the first kind of order 0."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import j0
-
-        return j0(x)
+        return bessel.j0(x)
 
 
 class BesselJ1(Bessel):
     """y = J1(input), the Bessel function of the first kind of order 1."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import j1
-
-        return j1(x)
+        return bessel.j1(x)
 
 
 class BesselY0(Bessel):
     """y = Y0(input), the Bessel function of the second kind of order 0."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import y0
-
-        return y0(x)
+        return bessel.y0(x)
 
 
 class BesselY1(Bessel):
     """y = Y1(input), the Bessel function of the second kind of order 1."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import y1
-
-        return y1(x)
+        return bessel.y1(x)
 
 
 class ModifiedBesselK0(Bessel):
     """y = K0(input), the modified Bessel function of the second kind of order 0."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import k0
-
-        return k0(x)
+        return bessel.k0(x)
 
 
 class ModifiedBesselK1(Bessel):
     """y = K1(input), the modified Bessel function of the second kind of order 1."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import k1
-
-        return k1(x)
+        return bessel.k1(x)
 
 
 class ScaledModifiedBesselK0(Bessel):
     """y = exp(input) K0(input)."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import k0e
-
-        return k0e(x)
+        return bessel.k0e(x)
 
 
 class ScaledModifiedBesselK1(Bessel):
     """y = exp(input) K1(input)."""
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import k1e
-
-        return k1e(x)
+        return bessel.k1e(x)
 
 
 class SphericalBesselJ0(Elementwise):

@@ -17,12 +17,12 @@ from wend._engine.ops.numeric import FLOATING, Array
 
 
 class HostFunction(Elementwise, abstract=True):
-    """An elementwise function of floats that NumPy or SciPy computes: a host step in a plan."""
+    """An elementwise function of floats that NumPy computes: a host step in a plan."""
 
     kind = "float"
     # no `emit`: loops over elements are not generated
     facts = OpFacts(elementwise=False)
-    schedule = OpSchedule(library="special functions of SciPy")
+    schedule = OpSchedule(library="special functions of NumPy")
     emit = None  # type: ignore[assignment]
     onnx = None  # type: ignore[assignment]
 

@@ -11,6 +11,7 @@ from wend._engine.core.kinds import Operand, Tensor
 from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.ops.elementwise.family import is_number
+from wend._engine.ops.functions import errorfunction, gamma
 from wend._engine.ops.numeric import Array
 from wend._engine.ops.special.family import HostFunction
 
@@ -61,9 +62,7 @@ class Igamma(_IncompleteGamma):
     torch = TorchCall(names=("igamma",))
 
     def reference(self, a: Array, x: Array) -> Array:
-        from scipy.special import gammainc
-
-        return self.cases(a, x, gammainc(a, x), 0.0, 1.0)
+        return self.cases(a, x, gamma.gammainc(a, x), 0.0, 1.0)
 
     def vjp(self, g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Any, ...]:
         return _none("igamma", a, g), g * _gamma_density(a, x)
@@ -78,9 +77,7 @@ class Igammac(_IncompleteGamma):
     torch = TorchCall(names=("igammac",))
 
     def reference(self, a: Array, x: Array) -> Array:
-        from scipy.special import gammaincc
-
-        return self.cases(a, x, gammaincc(a, x), 1.0, 0.0)
+        return self.cases(a, x, gamma.gammaincc(a, x), 1.0, 0.0)
 
     def vjp(self, g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Any, ...]:
         return _none("igammac", a, g), -g * _gamma_density(a, x)
@@ -100,10 +97,8 @@ class Zeta(OfParameter):
     signature = "input: operand, other: operand"
 
     def reference(self, x: Array, q: Array) -> Array:
-        from scipy.special import zeta
-
         endless = np.isinf(q) & (q > 0) & (x > 1)
-        return np.where(endless, x.dtype.type(np.nan), zeta(x, q))
+        return np.where(endless, x.dtype.type(np.nan), gamma.zeta(x, q))
 
     def vjp(self, g: Tensor, y: Tensor, x: Operand, q: Operand) -> tuple[Any, ...]:
         slope = None if is_number(q) else -g * x * ops.zeta(x + 1, q)
@@ -117,9 +112,7 @@ class Ndtri(HostFunction):
     domain = (0.05, 0.95)
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import ndtri
-
-        return ndtri(x)
+        return errorfunction.ndtri(x)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g * (ops.exp(ops.square(y) * 0.5) * math.sqrt(2 * math.pi)),)
@@ -131,9 +124,7 @@ class LogNdtr(HostFunction):
     torch = TorchCall(grad_name="SpecialLogNdtrBackward0")
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import log_ndtr
-
-        return log_ndtr(x)
+        return errorfunction.log_ndtr(x)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g / ops.erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),)
@@ -145,9 +136,7 @@ class Erfcx(HostFunction):
     torch = TorchCall(grad_name="SpecialErfcxBackward0")
 
     def reference(self, x: Array) -> Array:
-        from scipy.special import erfcx
-
-        return erfcx(x)
+        return errorfunction.erfcx(x)
 
     def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g * (2 * x * y - 2 / math.sqrt(math.pi)),)

@@ -20,7 +20,7 @@ from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
-ANY_DTYPE = frozenset({"bool", "int", "float", "complex"})
+ANY_DTYPE: frozenset[str] = frozenset({"bool", "int", "float", "complex"})
 Shape = tuple[Any, ...]  # extents: ints or SymInts
 Strides = tuple[tuple[int, ...], int]  # strides and offset from the base's first element
 

@@ -82,7 +82,7 @@ class Reshape(Reshaping):
     grad_nodes = staticmethod(lambda n, x, sizes: _nodes(n, x, sizes))
 
     def target(self, shape: Shape, sizes: Sizes) -> Shape:
-        return resolve_shape("reshape", shape, tuple(sizes))
+        return resolve_shape(self.name, shape, tuple(sizes))
 
     def runner(self, operands: list[Any]) -> Any:
         """`reference` for sizes that `infer` has checked."""
@@ -325,7 +325,8 @@ def resolve_shape(op: str, shape: Shape, sizes: Shape) -> Shape:
 
 def _misfit(op: str, shape: Shape, sizes: Shape, total: int | SymInt) -> ShapeError:
     return ShapeError(
-        f"{op}: shape {hints(sizes)} is invalid for input of size {total}, of shape {hints(shape)}"
+        f"{op}: shape '{list(hints(sizes))}' is invalid for input of size {total}, of shape "
+        f"{hints(shape)}"
     )
 
 

@@ -19,6 +19,7 @@ from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _trie_policy
 from wend._engine.core._hot import FlushJob, State, Trace, Value
+from wend._engine.core._select import is_compiled
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
 from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.deferred_backward import lead_to
@@ -30,6 +31,7 @@ from wend._engine.runtime.tiers import MOST_AWAITED, TieredPlan, is_making_other
 from wend._engine.runtime.verify.flushes import check_gradients
 from wend._engine.transforms.hooks import retaining
 
+_UNCOMPILED = not is_compiled(_hot)
 #: A path of at least so many ops is run by groups the first time, as if off the trie.
 LONG = 200
 #: A path of fewer ops, which are so many primitives, is run by groups from the third time on, until
@@ -275,7 +277,7 @@ def sorted_out(batch: FlushJob) -> Execution:
             if batch.state is not None:
                 raise
     if batch.state is not None or not SINGLES.begin():
-        raise Unsuited("regions have not come back here, and looking for them pauses")
+        raise Unsuited("few of its ops were alike the last times, and looking for such ops pauses")
     return PerOpExecution(batch)
 
 
@@ -365,19 +367,30 @@ def await_code(plan: object, batch: FlushJob, in_parts: bool) -> None:
 
 
 def allowed() -> bool:
-    """Whether the settings allow batching, whose order of sums depends on all pending ops."""
+    """Whether the settings allow batching, whose order of sums depends on all pending ops.
+
+    Groups fill tables and argument blocks that the flushes of all threads use. In the uncompiled
+    core another thread may come in between.
+    """
     settings = config.settings
-    return settings.autobatch and not settings.deterministic
+    return settings.autobatch and not settings.deterministic and not shares_tables()
+
+
+def shares_tables() -> bool:
+    """Whether another thread may come in between while groups fill their tables."""
+    return _UNCOMPILED and _hot.several()
 
 
 def why_not(batch: FlushJob, live: list[int]) -> str:
     """Return why a flush must not run by groups; "" if the flush may."""
     if _ASKED.get(id(batch.values), (0, None))[0] == len(batch.values):
         return ""  # a backward pass has begun with these groups
+    if shares_tables():
+        return "several threads record ops"
     if not allowed():
-        return "work is not batched under these settings"
+        return "autobatch(False) or deterministic algorithms are on"
     if not suits_groups(batch.state, batch.states) and not awaits_code(batch, live):
-        return "its path is on the trie, and may come back"
+        return "its path may come back: machine code is quicker"
     return ""
 
 
@@ -411,7 +424,7 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: State | None = No
         asked = None
     open_roots = open_among(values, live)
     if asked is None and open_roots and (batch.extra is not None or retaining()):
-        return "a later backward pass needs to know of single nodes"
+        return "hooks or retain_grad() ask for gradients of single ops"
     with CollectionPaused():
         try:
             if asked is None:

@@ -77,9 +77,9 @@ class Forward:
         before = book.n
         states, merges = batch.states, book is BOOK
         if not self.sorter.scan(book.root, states, self.values, batch.args, merges):
-            raise Unsuited("a step cannot be run in groups")
+            raise Unsuited("an op cannot be run in groups")
         if not book.learn(book.n - before, len(batch.states), batch.state is not None):
-            raise Unsuited("most of the structure is new here")
+            raise Unsuited("most of its ops have not come in this order before")
         for i in self.sorter.leaves:
             array = self.values[i].buffer
             address = _launch.address_of(array)

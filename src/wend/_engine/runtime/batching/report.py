@@ -222,7 +222,7 @@ def why_alone(node: GroupNode, first: GroupNode) -> str:
 def why_op_by_op(states: list[Any]) -> str:
     """Return why a flush off the trie did not run by regions, as far as the ops tell."""
     why = why_unsuited(states)
-    return why or "hooks or retained gradients need single ops, or most of its structure was new"
+    return why or "hooks or retain_grad() need single ops, or most ops came in a new order"
 
 
 def why_apart(states: list[Any]) -> str:

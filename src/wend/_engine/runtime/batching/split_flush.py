@@ -186,7 +186,7 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
     if first:
         run_behind_first(batch, live, first)
         return ""
-    return "it has no few ops that keep the others from groups"
+    return "more than a few of its ops cannot run in groups"
 
 
 def run_behind_first(batch: FlushJob, live: list[int], chosen: set[int]) -> None:
@@ -264,7 +264,7 @@ def run_rest(rest: FlushJob, live: list[int], whole: FlushJob) -> None:
     compute(
         (
             Executor(
-                "groups of regions", "the rest of the flush",
+                "groups of the rest", "the rest of the flush",
                 lambda run: executor.why_not(rest, live),
                 lambda run: executor.run_regions(rest, live, whole.state),
             ),

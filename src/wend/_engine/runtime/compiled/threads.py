@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wend._engine.base import config
+from wend._engine.base.system import system
 from wend._engine.runtime.native.launcher import launcher
 
 
@@ -26,9 +27,7 @@ def default_threads(environment: Mapping[str, str] = os.environ) -> int:
     asked = environment.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return system.processors()
 
 
 def threads() -> int:

@@ -9,6 +9,7 @@ Compiled by Cython with the types in `_lanes.pxd`; runs as plain Python too, on 
 """
 
 from wend._engine.core._hot import Segment, Value, ensure, fresh_serial, refreshed, slim
+from wend._engine.core.step_log import NEVER_BACK
 from wend._engine.runtime.batching._grouper import OFFSETS, add_bytes, copy_bytes
 from wend._engine.runtime.batching._slabs import TemplateKernel, types_of
 from wend._engine.runtime.native._launch import address_of, launch_at, new_array, part_at, row_at
@@ -17,9 +18,8 @@ MOST_RECENT = 8  # groups of lanes that the next ones are compared with
 NOTHING = frozenset()
 
 # Why sorting leaves out a lane: see also `lanes.Pattern.unsuited`.
-OFF_TRIE = "its path is off the trie"
-SELDOM = "its path has not been taken often enough"
-HOOKED = "hooks hang on its values"
+SELDOM = "its path has not come back often enough"
+HOOKED = "hooks were put on its values"
 
 
 class OperandFields:
@@ -65,7 +65,7 @@ def sort_lanes(batches, lives, least, key, new):
             members.append(batch)
             continue
         if state is None:
-            rest.append((batch, live, OFF_TRIE))
+            rest.append((batch, live, NEVER_BACK))
             continue
         if state.passed < least:
             rest.append((batch, live, SELDOM))

@@ -34,18 +34,18 @@ _lanes: ModuleType = _lanes_select.select()
 #: Names of the ways to run lanes, for reports: a lane that no lane is like, and that no backward
 #: pass can start from; lanes of one structure, over an axis of lanes; lanes that cannot be one run,
 #: with machine code for their paths, or with hooks; the remaining lanes, which regions may group.
-LONE, TOGETHER = "a ready plan", "one run"
-OWN_PLAN, MERGED = "own plans", "one flush off the trie"
+LONE, TOGETHER = "a ready plan", "one run of all"
+OWN_PLAN, MERGED = "a flush each", "one flush, in groups of equal ops"
 
 #: A lane that cannot be run together with more lanes: (batch, wanted values, why not).
 LeftOut = tuple[FlushJob, list[int], str]
 #: The (executor, number of lanes, why not run together) of a flush: see `flush_log.Flush.lanes`.
 LanesRun = list[tuple[str, int, str]]
 
-ALONE = "no other lane is like it, and no backward pass can come"
-SINGLE_NODES = "hooks or retained gradients need single nodes"
+ALONE = "no other call is like it, and it wants no gradients"
+SINGLE_NODES = "hooks or retain_grad() need single ops"
 FAILED = "that has failed"
-DECLINED = "a kernel has declined"
+DECLINED = "a kernel cannot run these sizes"
 
 
 def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
@@ -123,9 +123,9 @@ def sorted_out(
 def why_not_lone(pattern: Pattern, batch: FlushJob) -> str:
     """Return why a lane of unique structure is not left to its plan, or ""."""
     if pattern.open:
-        return "a backward pass may come, which a run of lanes serves best"
+        return "a backward pass may come, which one run of all serves best"
     if not goes_alone(batch, pattern.live):
-        return "its plan will have no machine code"
+        return "its path will have no machine code"
     return ""
 
 
@@ -207,7 +207,7 @@ def why_merged(batch: FlushJob, live: list[int]) -> str:
         return ""  # such a lane cannot be merged
     values = batch.values
     if any(values[i].requires_grad and values[i].leaf is None for i in live):
-        return "a backward pass would go through many small segments one by one"
+        return "a backward pass would go through many small flushes one by one"
     plan = plan_of(batch, live)
     return "its path has no machine code" if plan is None or plan.native_plan is None else ""
 

@@ -154,7 +154,7 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
             if state.is_step or code(prim, state) == _grouper.UNSUITED:
                 return why_unsuited([state])
             if state.mode.recompute:
-                return "its backward pass recomputes values"
+                return "its backward pass computes values again (checkpoint)"
             ins = state.operand_indices()
             if ins and ins[0] in roles and is_leading(prim):
                 view = LaneOperand(first, (ins[0],), roles[ins[0]] & ~LEAF, state)
@@ -211,7 +211,7 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
         self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
         #: The first value of the first op.
         self.begins = self.ops[0].first if self.ops else -1
-        return "" if self.made else "it has no op whose result is wanted"
+        return "" if self.made else "no result of its ops is wanted"
 
     def open_from(self, given: tuple[int, ...]) -> tuple[int, ...]:
         """Return the indices of the values of a lane that a backward pass may begin with.
@@ -265,7 +265,7 @@ class SharedProgram:
         known = last[0] == signature and last[1] == roles and last[2] == shared
         large = last[4] if known else self.large_of(signature, shared)
         if large and len(parts) > 1 and repeats_much(large, parts):
-            return "lanes of several paths would need copies of a large operand"
+            return "calls of several paths would need copies of a large operand"
         if known:
             return last[3]  # type: ignore[no-any-return]
         key = (signature, roles, shared)
@@ -362,7 +362,7 @@ def make_lane_batch(
         if not on and type_.nbytes > LARGEST_OPERAND:
             return f"an operand of more than {LARGEST_OPERAND >> 10} KB is not copied"
     if False not in shared:
-        return "all lanes read the same operands"
+        return "all calls read the same operands"
     if any(values[i].type.nbytes == 0 for i in pattern.live):
         return "a wanted value is empty"
     return LaneBatch(pattern, members[0], roles, shared, len(members))

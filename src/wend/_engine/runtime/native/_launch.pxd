@@ -119,6 +119,8 @@ cdef list args_of(LinkedPart part, list args)
 @cython.locals(part=LinkedPart)
 cdef free_frames(list parts)
 
+cdef leave(ArgumentBlock frame)
+
 @cython.locals(frame=ArgumentBlock, arena=tuple)
 cpdef ArgumentBlock frame_like(ArgumentBlock model, object memory, long long fault, tuple types, tuple sizes,
                        object owner, tuple rest)

@@ -560,10 +560,7 @@ def launch_at(frame, made, table, values, numbers, words):
                 run_kernels(code, step[2], frame.release, scratch, frame.room, True)
         return 1 if get(frame.fault) == 0 else -1
     finally:
-        frame.busy = False
-        if frame.arena is not None:
-            ARENAS.append(frame.arena)
-            frame.arena = None
+        leave(frame)
 
 
 def run_call(words, n):
@@ -758,7 +755,11 @@ class Singles:
             return launch_at(frame, made, self.table, weights, numbers, None)
         if frame.busy:
             return 0
-        return 1 if run_plain(plain, self.table) else -1
+        frame.busy = True
+        try:
+            return 1 if run_plain(plain, self.table) else -1
+        finally:
+            frame.busy = False
 
     def lend_arena(self):
         """Memory for temporaries of the ops that come; None if these need none."""
@@ -1021,17 +1022,26 @@ def run_bound(native_plan, frame, batch, values, args):
         batch.fault = fault
         return -1
     finally:
-        frame.busy = False
-        frame.found = None
-        if frame.linked is not None:
-            free_frames(frame.linked)
-        if frame.arena is not None:
-            ARENAS.append(frame.arena)
-            frame.arena = None
+        leave(frame)
     RUNS += 1
     if segment is not None:
         SLOTS["note"](segment, batch)
     return 1
+
+
+def leave(frame):
+    """Let others have a frame that has run.
+
+    Another thread may take the frame as soon as the frame is not busy, and use its fields.
+    """
+    frame.found = None
+    if frame.linked is not None:
+        free_frames(frame.linked)
+    arena = frame.arena
+    frame.arena = None
+    if arena is not None:
+        ARENAS.append(arena)
+    frame.busy = False
 
 
 def claim(parts, args):
@@ -1040,12 +1050,14 @@ def claim(parts, args):
     Returns False if others have a frame, or a frame has other sizes for these args.
     """
     for part in parts:
-        if part.frame is not None and part.frame.busy:
-            return False
         if part.checked:
             frame = part.frame
             if sizes_among(frame.places, args_of(part, args)) != frame.sizes:
                 return False
+    # The sizes first: nothing is called between the look at `busy` and its change.
+    for part in parts:
+        if part.frame is not None and part.frame.busy:
+            return False
     for part in parts:
         if part.frame is not None:
             part.frame.busy = True

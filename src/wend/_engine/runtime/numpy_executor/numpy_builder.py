@@ -15,6 +15,7 @@ import numpy as np
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ExecutionError
+from wend._engine.ops.functions import bessel, errorfunction, gamma
 
 Array = Any
 
@@ -101,46 +102,28 @@ class NumpyBuilder:
         return (1 / (1 + np.exp(-x))).astype(x.dtype)
 
     def i0e(self, x: Array) -> Array:
-        from scipy.special import i0e
-
-        return i0e(x)
+        return bessel.i0e(x)
 
     def i1e(self, x: Array) -> Array:
-        from scipy.special import i1e
-
-        return i1e(x)
+        return bessel.i1e(x)
 
     def lgamma(self, x: Array) -> Array:
-        from scipy.special import gammaln
-
-        return gammaln(x)
+        return gamma.lgamma(x)
 
     def digamma(self, x: Array) -> Array:
-        from scipy.special import psi
-
-        return psi(x)
+        return gamma.digamma(x)
 
     def polygamma(self, n: int, x: Array) -> Array:
-        from scipy.special import psi, zeta
-
-        if n == 0:
-            return psi(x)
-        return (zeta(n + 1, x) * math.factorial(n) * (-1) ** (n + 1)).astype(x.dtype)
+        return gamma.polygamma(n, x)
 
     def erf(self, x: Array) -> Array:
-        from scipy.special import erf
-
-        return erf(x)
+        return errorfunction.erf(x)
 
     def erfc(self, x: Array) -> Array:
-        from scipy.special import erfc
-
-        return erfc(x)
+        return errorfunction.erfc(x)
 
     def erfinv(self, x: Array) -> Array:
-        from scipy.special import erfinv
-
-        return erfinv(x)
+        return errorfunction.erfinv(x)
 
     def normal_gate(self, x: Array) -> Array:
         return x * self._share(x)

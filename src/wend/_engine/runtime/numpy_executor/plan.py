@@ -10,7 +10,7 @@ import numpy as np
 
 from wend._engine.base import config, defects
 from wend._engine.base.collecting import CollectionPaused
-from wend._engine.base.errors import DefectError
+from wend._engine.base.errors import DefectError, ModuleNotAvailable
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Segment, Storage
@@ -113,6 +113,7 @@ class ReferencePlan:
             volatile = volatile or values[i].extra is not None
         if isinstance(env, Lending):
             env.lend(batch, self.lendable)
+        failure: BaseException | None = None
         try:
             with np.errstate(all="ignore"):
                 if config.settings.verify:
@@ -124,8 +125,13 @@ class ReferencePlan:
                 env.put_back(batch)
             if is_interrupt(fault):
                 raise
-            with np.errstate(all="ignore"):
-                self._run_around_failures(batch, types, fault)
+            failure = fault
+        if failure is not None:  # no longer handled here: the context of an error is the program's
+            try:
+                with np.errstate(all="ignore"):
+                    self._run_around_failures(batch, types, failure)
+            finally:
+                failure = None  # its frames hold this frame
             return
         try:
             self.hand_over(batch, env, volatile)
@@ -269,9 +275,12 @@ class ReferencePlan:
             raise first
 
     def _cause(self, step: NodeRun, error: Exception, batch: FlushJob) -> BaseException:
-        """Return the error of an op, with the user's line; a DefectError if Wend is at fault."""
+        """Return the error of an op, with the user's line; a DefectError if Wend is at fault.
+
+        Neither too little memory nor a package that is not installed is Wend's fault.
+        """
         name = step.node.prim.name
-        if not isinstance(error, MemoryError) and not (
+        if not isinstance(error, (MemoryError, ModuleNotAvailable)) and not (
             can_fail(step.node.program) and defects.by_rule(error)
         ):
             site = site_of(batch, step.outputs[0], self.path)

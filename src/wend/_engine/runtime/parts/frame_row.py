@@ -84,7 +84,7 @@ class FrameRow:
         if slot is None:
             v = self.values[i]
             if v.buffer is None:
-                raise Unlinkable("a value has not been computed by a part")
+                raise Unlinkable("a value comes from no part")
             self.entering[i] = block = Block(0, 0, leaf=i)
             slot = self.where[i] = MemorySlot(block, 0, None)
         return slot
@@ -147,7 +147,7 @@ class FrameRow:
             raise Unlinkable("a part has no machine code for these sizes")
         frame = bound.frame
         if has_handovers(frame.steps):
-            raise Unlinkable("a part hands results over before its end")
+            raise Unlinkable("a part wants results before its end")
         run = FrameRun(frame, compiled, {})
         reads: list[tuple[int, MemorySlot]] = []
         for k, i in enumerate(frame.leaves):
@@ -181,7 +181,7 @@ class FrameRow:
             return run.made[k]
         if source == LEAF:
             if k not in run.slots:
-                raise Unlinkable("a result is a leaf that nobody reads")
+                raise Unlinkable("a result is an input that no op reads")
             return run.slots[k]
         if source == FOUND:
             return self.found(run, k)

@@ -240,7 +240,7 @@ class Linking(FrameRow):
         order, carried, saved, args = row[2], row[4], row[6], row[7]
         places = {i: (source, k, type_) for i, source, k, type_ in frame.saves}
         if any(i not in places for i in saved):
-            raise Unlinkable("a backward step needs a value that is not kept")
+            raise Unlinkable("a gradient needs a value that is not kept")
         types, slots = [part.types[i] for i in order], [seeds[i] for i in order]
         for i in carried:
             types.append(part.types[i])

@@ -22,6 +22,7 @@ from wend._engine.core._select import is_compiled
 from wend._engine.core.graph import path_at
 from wend._engine.core.primitive import Primitive
 from wend._engine.core.provenance import current_site
+from wend._engine.core.step_log import NEVER_BACK
 from wend._engine.runtime.batching import executor
 from wend._engine.runtime.batching.signatures import Pauses, words
 from wend._engine.runtime.executors import FlushRun
@@ -92,12 +93,21 @@ _cutter.ASK["words"] = words
 
 def allowed(job: Any) -> bool:
     """Return whether the settings let the parts of a flush or trace be computed apart."""
+    return not why_whole(job)
+
+
+def why_whole(job: Any) -> str:
+    """Return why a flush or trace is not cut into parts, or ""."""
     settings = config.settings
     if not CUTS or not settings.autobatch or settings.deterministic or not settings.compile:
-        return False
-    if settings.wait or settings.nan_guard or WATCHERS or len(job.states) > MOST:
-        return False  # those who watch look at whole flushes
-    return job.extra is None and not retaining() and not _hot.several()
+        return "autobatch(False), deterministic algorithms, WEND_COMPILE=0 or WEND_PURE=1 is on"
+    if settings.wait or settings.nan_guard or WATCHERS:  # those who watch look at whole flushes
+        return "a profiler, nan_guard or WEND_COMPILE=force needs it whole"
+    if len(job.states) > MOST:
+        return f"it has more than {MOST} ops"
+    if job.extra is not None or retaining():
+        return "hooks or retain_grad() need single ops"
+    return "several threads record ops" if _hot.several() else ""
 
 
 def cutter_of(job: Any, is_backward: bool = False) -> Any:
@@ -141,13 +151,13 @@ def why_not(run: FlushRun) -> str:
     job = run.job
     if _asked is not None and job.states is _asked[0]:
         return ""
-    if not allowed(job):
-        return "its length, hooks or the settings forbid parts"
+    if whole := why_whole(job):
+        return whole
     if job.states[0].parent is ROOT:
-        return "it is a part"
+        return "it is a part itself"
     state = job.state
     if state is not None and comes_back(state) and not waits(state, run.live):
-        return "its path has come back"
+        return "its path comes back often enough for machine code of the whole"
     return ""
 
 
@@ -188,7 +198,7 @@ def run_parts(run: FlushRun) -> str:
     by_backward = _asked is not None and job.states is _asked[0]
     cutter = _asked[1] if by_backward and _asked is not None else cutter_of(job)
     if cutter is None:
-        return "it has no parts, or groups of them"
+        return "no part of it has come before, or its parts run in groups"
     cutter.want(run.live)
     for _ in cutter.ends:
         part, live = cutter.take(_hot.fresh_serial())
@@ -304,18 +314,20 @@ def why_no_link(run: FlushRun) -> str:
     """Return why the parts of a flush are not linked, or ""."""
     job, plan = run.job, run.plan
     if job.state is None:
-        return "it is off the trie"
+        return NEVER_BACK
     if isinstance(plan, TieredPlan) and plan.compiled is not None:
-        return "its path has a plan"
+        return "the whole path has machine code"
     start = start_of(job)
     if start is None:
-        return "it has no parts"
+        return "it is not in parts"
     if job.states[0].parent is ROOT or (_asked is not None and job.states is _asked[0]):
-        return "it is a part, or a backward pass has chosen parts"
-    if run.faults or not allowed(job):
-        return "machine code has failed, or the settings forbid links"
+        return "it is a part itself, or a backward pass runs in parts"
+    if run.faults:
+        return "machine code has failed in this flush"
+    if whole := why_whole(job):
+        return whole
     if getattr(plan, "linked", None) is None and not is_worth_linking(start):
-        return "its parts cannot be linked yet"
+        return "it has not come back often enough"
     return ""
 
 
@@ -324,7 +336,7 @@ def run_link(job: FlushJob, plan: Any) -> str:
     start = start_of(job)
     assert start is not None and start.plans is not None
     if not isinstance(plan, TieredPlan):
-        return "its path has no plan"
+        return "compilation was off (WEND_COMPILE) when its path was planned"
     linked = plan.linked
     is_due = linked is not None and linked.timed >= TIMED and linked.native_plan.left == 0
     if linked is None or is_due:
@@ -334,12 +346,12 @@ def run_link(job: FlushJob, plan: Any) -> str:
         plan.spent = PLANNING * plan.n_ops
         plan.advance()
         if plan.compiled is not None:
-            return "its plan has got machine code"
+            return "the whole path has got machine code"
     if linked is None:
         linked = LinkedPlan(plan.reference)
     try:
         if not linked.run(job, ROOT, LEAST):
-            return "a kernel has failed, or its frames are in use"
+            return "a kernel has failed, or another thread runs the same path"
     except Unlinkable as reason:  # what follows the backward pass runs by itself meanwhile
         put_off(start, reason, THIRD)
         return str(reason)

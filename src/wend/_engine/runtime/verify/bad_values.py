@@ -120,6 +120,8 @@ class BadValue:
             lines.append(f"  {self.note}")
         return "\n".join(lines)
 
+    __repr__ = __str__  # notebooks and the interactive prompt show this
+
 
 def _article(kind: str) -> str:
     return "a NaN" if kind == NAN else "an infinity"

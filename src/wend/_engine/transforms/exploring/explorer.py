@@ -214,6 +214,7 @@ class Search:
     converting: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     int_hints: dict[Any, int] = field(default_factory=dict)
     questions: list[int] = field(default_factory=lambda: [0])
+    watches: bool = True  # whether unseen results count: see `unseen`
 
     def compared(self) -> StaticGraph:
         """The program.
@@ -237,7 +238,22 @@ class Search:
         return program
 
     def program(self) -> tuple[StaticGraph, list[ChangedAttribute]]:
-        """A program, and the attributes that the call changes to further numbers."""
+        """A program, and the attributes that the call changes to further numbers.
+
+        Answers that results without a name may follow from are part of the state at first. Where
+        this leads to too many states, such results are taken for tensors, which the run knows.
+        """
+        try:
+            return self.attempts()
+        except (ExploreError, Unroll):
+            if not self.facts.watched:
+                raise
+        again = Search(self.function, self.given, self.names, self.title, self.level)
+        again.watches = False
+        return again.attempts()
+
+    def attempts(self) -> tuple[StaticGraph, list[ChangedAttribute]]:
+        """`program`, one attempt after the other."""
         attributes = Attributes(objects_of(self.function, self.given.leaves))
         for _ in range(MOST_ATTEMPTS):
             shared = self.exploration()
@@ -255,6 +271,8 @@ class Search:
                 self.look_past(probe, inputs, sizes, attributes)
                 continue
             except Unroll:  # the exploration begins again, with loops over extents unrolled
+                if self.watches and self.facts.watched:
+                    raise
                 self.level += 1
                 self.wide, self.growing = {}, {}
                 continue
@@ -287,7 +305,7 @@ class Search:
             self.facts,
             self.level < 2,
         )
-        shared.names = self.names
+        shared.names, shared.watches = self.names, self.watches
         shared.points.append(Point((), None, [Stretch()], None))
         return shared
 
@@ -451,11 +469,11 @@ def _run(
     refuses the sizes.
     """
     with _entered(run):
-        tensors = iter(inputs)
+        left = inputs[::-1]  # an iterator would be one of the function's
         arguments = []
         for x in leaves:
             if isinstance(x, Tensor):
-                number = next(tensors)
+                number = left.pop()
                 info = run.shared.info[number]
                 hint = tuple(
                     [

@@ -41,27 +41,7 @@ def leaves_of(expr: Expr) -> Iterator[Expr]:
                 yield from leaves_of(part)
 
 
-def comparisons_that_matter(
-    prim: Primitive,
-    program: Program,
-    types: Sequence[Any],
-    args: Sequence[Any],
-    symbols: set[Expr],
-) -> list[Guard]:
-    """The guards of a pattern whose other outcome gives results other shapes.
-
-    types, args: those that the pattern was made for
-    symbols: the extents and numbers of operands that may differ from call to call
-    """
-    return [
-        guard
-        for guard in program.guards
-        if any(leaf in symbols for e in guard[1:3] for leaf in leaves_of(e))
-        and _matters(prim, program, guard, types, args, symbols)
-    ]
-
-
-def _matters(
+def matters(
     prim: Primitive,
     program: Program,
     guard: Guard,
@@ -69,6 +49,13 @@ def _matters(
     args: Sequence[Any],
     symbols: set[Expr],
 ) -> bool:
+    """Whether the other outcome of a guard of a pattern gives results other shapes.
+
+    types, args: those that the pattern was made for
+    symbols: the extents and numbers of operands that may differ from call to call
+    """
+    if not any(leaf in symbols for e in guard[1:3] for leaf in leaves_of(e)):
+        return False
     shapes = [tuple(t.shape) for t in types]
     for other_shapes, other_args in _others(guard, shapes, list(args), symbols):
         others = [

@@ -59,9 +59,9 @@ from wend._engine.transforms.exploring.numbers import AskedNumber, Extent, ids_o
 from wend._engine.transforms.exploring.patterns import (
     Guard,
     broadcast,
-    comparisons_that_matter,
     is_not_negative,
     leaves_of,
+    matters,
 )
 from wend._engine.transforms.exploring.program import (
     Apply,
@@ -87,17 +87,25 @@ from wend._engine.transforms.exploring.sizes import (
 from wend._engine.transforms.exploring.snapshot import (
     Snapshot,
     TooMuch,
+    counts_in,
     hidden_iterators,
     hidden_lists,
     take,
 )
+from wend._engine.transforms.exploring.unseen import Unseen
 from wend._engine.transforms.levels import _note_view
 
 #: Whose frames are no part of the function: those of this module and of the numbers, whose locals
 #: are sizes of a run, and those of the uncompiled core.
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(_hot.__file__)))
+_ENGINE = tuple([os.path.join(_PACKAGE, name) + os.sep for name in ("_engine", "_frontend")])
 _NOT_OF_THE_FUNCTION = (__file__, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep)
 MOST_POINTS = 300
+#: The most of them where answers are kept that results without a name may follow from.
+MOST_WATCHED = 64
 MOST_AT_PLACE = 40  # points at a place in the code, before loops over extents are unrolled
+MOST_COUNTED = 12  # points at a place that may differ in numbers and in lengths of lists
+MOST_GROWING = 48  # turns of a loop that ends by values, each with further tensors
 MOST_OPS = 200_000  # of a run
 MOST_QUESTIONS = 20_000  # of all runs, before loops over extents are unrolled
 SMALL = 1 << 12  # bytes of a constant that is compared by content
@@ -200,8 +208,10 @@ class Exploration:
         self.facts = facts
         self.asks_sizes = asks_sizes
         self.tried: list[SizesOfInputs] = []
+        self.watches = True  # whether results without a name count: see `unseen`
         self.begins_again = False  # after this attempt, which may find more
         self.at_place: dict[Any, int] = {}
+        self.first_at: dict[Any, Any] = {}  # by place, the slots and counts of its first point
         self.asked_at: dict[Any, Any] = {}  # by key of a point, the sizes that are compared there
         self.int_hints = int_hints
         self.converting = converting
@@ -278,6 +288,9 @@ class Run:
         self.shared = shared
         self.script = script
         self.asked = 0
+        self.latest: tuple[Any, ...] = ()  # the last point: key, which slots are tensors, params
+        self.row: tuple[bool, ...] = ()  # answers before, in a row, with the same key and params
+        self.unseen = Unseen()
         self.serial = _hot.fresh_serial()
         self.trace = _hot.current_trace()
         self.stretch = Stretch()  # thrown away, unless the script is at the end
@@ -538,24 +551,23 @@ class Run:
         leaves = {x for guard in program.guards for e in guard[1:3] for x in leaves_of(e)}
         symbols = {x for x in leaves if type(over_rule(x, shapes, args)) is tuple}
         key = id(program), tuple(sorted(symbols))
-        known = self.shared.facts.patterns
-        if key not in known:
-            before, self.trace.symbolic = self.trace.symbolic, None
-            try:
-                numbers = [hint_of(a) for a in args]
-                guards = comparisons_that_matter(prim, program, types, numbers, symbols)
-            finally:
-                self.trace.symbolic = before
-            known[key] = program, guards  # the program too, so that the id stays taken
-        over = {
-            guard: (guard[0], *[over_rule(e, shapes, args) for e in guard[1:3]], guard[3])
-            for guard in known[key][1]
-        }
-        return {
-            guard: (op, a, b, outcome)
-            for guard, (op, a, b, outcome) in over.items()
-            if a != b and (type(a) is tuple or type(b) is tuple)
-        }
+        # The program is kept too, so that the id stays taken.
+        known = self.shared.facts.patterns.setdefault(key, (program, {}))[1]
+        questions = {}
+        for guard in program.guards:
+            a, b = [over_rule(e, shapes, args) for e in guard[1:3]]
+            if a == b or (type(a) is not tuple and type(b) is not tuple):
+                continue  # sure: so are all comparisons of operands of one shape, as of a list's
+            if guard not in known:
+                before, self.trace.symbolic = self.trace.symbolic, None
+                try:
+                    numbers = [hint_of(x) for x in args]
+                    known[guard] = matters(prim, program, guard, types, numbers, symbols)
+                finally:
+                    self.trace.symbolic = before
+            if known[guard]:
+                questions[guard] = (guard[0], a, b, guard[3])
+        return questions
 
     def is_not_negative(self, number: Extent) -> bool:
         """Whether a number is known not to be below 0."""
@@ -905,6 +917,7 @@ class Run:
             self.shared.scripts.append(Pending(other, self.sizes, tuple(path), focus, end))
             self.script = (*script, first)
         answer = self.script[place]
+        self.row = (*self.row, answer)
         if of_inputs:
             self.path.append((*compared, answer))
         if not replayed or place == len(self.script) - 1:
@@ -927,7 +940,8 @@ class Run:
                 shot = self.snapshot(question)
             if self.counters.found(shot):
                 raise Again
-        place = (shot.key, tuple([type(s) is Value for s in shot.slots]))
+        earlier = self.earlier(shot) if shared.watches else ()
+        place = self.point_key(shot, earlier)
         if question[0] == "compare":
             sizes = tuple([None if _is_number(e) else e for e in question[2:]])
             if place in shared.facts.loose:
@@ -938,8 +952,8 @@ class Run:
                 raise Again
         site = current_site()
         slots = list(shot.slots)
-        kinds = tuple([type(s) is Value for s in slots])
-        coarse = (shot.key, kinds)
+        coarse = self.point_key(shot, earlier)
+        self.row = coarse[2]
         wide = shared.wide.get(coarse, set())
         fine = tuple(
             [
@@ -959,6 +973,7 @@ class Run:
             if not replayed:
                 self.stretch.end = Go(known, tuple([self.slot_id(s) for s in slots]))
                 raise Known
+            self.latest = (*coarse[:2], point.params)
             self.rename(slots, point.params)
             return point
         if replayed:
@@ -967,6 +982,14 @@ class Run:
                 "it depends on something that changes between two calls"
             )
         return self.new_point(question, coarse, fine, wide, slots, site)
+
+    def earlier(self, shot: Snapshot) -> tuple[tuple[bool, ...], ...]:
+        """The answers that results without a name may follow from: see `unseen`."""
+        frames = [f for f in self.frames() if not f.f_code.co_filename.startswith(_ENGINE)]
+        self.unseen.follow(frames, self.asked - 1, bool(self.point_key(shot, ())[2]))
+        answers = self.unseen.answers(frames, tuple(self.script[: self.asked - 1]))
+        self.shared.facts.watched = self.shared.facts.watched or bool(answers)
+        return answers
 
     def new_point(
         self,
@@ -979,14 +1002,25 @@ class Run:
     ) -> Point:
         """A point that no run has come to before."""
         shared = self.shared
-        if self.stepped and shared.keeps_loops:
-            row = shared.at_place
-            row[_place(site)] = row.get(_place(site), 0) + 1
-            if len(shared.points) >= MOST_POINTS or row[_place(site)] > MOST_AT_PLACE:
-                raise Unroll
-        if len(shared.points) >= MOST_POINTS:
+        row, place = shared.at_place, _place(site)
+        row[place] = n = row.get(place, 0) + 1
+        most = MOST_WATCHED if shared.facts.watched and shared.watches else MOST_POINTS
+        too_many = len(shared.points) >= most or n > MOST_AT_PLACE
+        if self.stepped and shared.keeps_loops and too_many:
+            raise Unroll
+        counts = counts_in(coarse[0]) if n in (1, MOST_GROWING) else ()
+        first = shared.first_at.setdefault(place, (len(slots), counts))
+        if n == MOST_GROWING and len(slots) - first[0] >= n - 1 and counts == first[1]:
             raise ExploreError(
-                f"explore: more than {MOST_POINTS} questions, and none of them with the Python "
+                f"explore: a list, tuple or dict has further tensors in each of {MOST_GROWING} "
+                "turns of a loop that ends by values. Of such loops a graph keeps lists of "
+                "tensors of one shape: append each tensor to a list of its own, or loop over a "
+                "range",
+                site,
+            )
+        if len(shared.points) >= most:
+            raise ExploreError(
+                f"explore: more than {most} questions, and none of them with the Python "
                 "state of an earlier one: a loop counts in Python without a bound. Keep the count "
                 "in a tensor, or bound the loop",
                 site,
@@ -1020,8 +1054,22 @@ class Run:
         shared.points.append(point)
         shared.keys[coarse] = number
         shared.fine[number] = fine
+        self.latest = (*coarse[:2], point.params)
         self.rename(slots, point.params)
         return point
+
+    def point_key(self, shot: Snapshot, earlier: tuple[tuple[bool, ...], ...]) -> tuple[Any, ...]:
+        """The key of a point: the state of Python, which slots are tensors, earlier answers.
+
+        The answers tell questions apart between which Python did nothing: a function in C asks them
+        in a row, such as the comparison of two shapes. Nobody sees how far it has counted.
+
+        earlier: see `Unseen.answers`
+        """
+        kinds = tuple([type(s) is Value for s in shot.slots])
+        ids = tuple([self.slot_id(s) for s in shot.slots])
+        in_a_row = self.latest == (shot.key, kinds, ids) and not self.stretch.items
+        return shot.key, kinds, self.row if in_a_row else (), earlier
 
     def widen(self, coarse: tuple[Any, ...], slots: list[Any], fine: tuple[Any, ...]) -> None:
         """Note the extents that differ here: the next attempt has fresh symbols for these."""
@@ -1099,17 +1147,24 @@ class Run:
         """Lists that are longer in each turn of a loop become a single tensor, of all items.
 
         Arrivals at the same place with lists of unlike lengths show which lists grow; the
-        exploration then begins again.
+        exploration then begins again. After many arrivals that differ in a count of the
+        turns, too, the numbers that names hold are left out of the comparison.
         """
         shared = self.shared
-        if not self.stepped or not shared.keeps_loops:
+        if not shared.keeps_loops:
             return
         shot = self.snapshot(question, loose=True)
         if not shot.lists:
             return
         lengths = [len(x) for x in shot.lists]
-        known = shared.lengths.setdefault(shot.key, lengths)
-        growing = shared.growing.setdefault(shot.key, {})
+        place = _place(current_site())
+        counted = ("counted", place) in shared.growing
+        if shot.names and not counted and shared.at_place.get(place, 0) > MOST_COUNTED:
+            shared.growing["counted", place] = {}
+            raise Again
+        key = shot.but_names()[0] if counted else shot.key
+        known = shared.lengths.setdefault(key, lengths)
+        growing = shared.growing.setdefault(key, {})
         infos = {}
         for k, (items, before) in enumerate(zip(shot.lists, known, strict=True)):
             if k in growing:
@@ -1138,8 +1193,8 @@ class Run:
         """The ids that are known at each place of the program."""
         return {number for _, number in self.inputs}
 
-    def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Snapshot:
-        """The state of the Python program."""
+    def frames(self) -> list[Any]:
+        """The frames of the function, outermost first."""
         frames: list[Any] = []
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame is not self.frames_from:
@@ -1147,6 +1202,11 @@ class Run:
                 frames.append(frame)
             frame = frame.f_back
         frames.reverse()
+        return frames
+
+    def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Snapshot:
+        """The state of the Python program."""
+        frames = self.frames()
         trace = self.trace
         trace.touched[:] = [  # these would keep values alive that nothing else refers to
             entry

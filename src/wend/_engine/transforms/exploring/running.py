@@ -19,6 +19,7 @@ from wend._engine.transforms.exploring.program import (
     Draw,
     Fail,
     Give,
+    Point,
     ReadNumber,
     StaticGraph,
 )
@@ -47,12 +48,14 @@ def run(
     tensors: Sequence[Tensor],
     captured: dict[int, Tensor],
     call: Callable[[Apply, dict[int, Any]], None] | None = None,
+    most: int | None = None,
 ) -> Any:
     """The result of a program, given the tensors among its arguments and those from outside.
 
     call: a function in place of `apply`, which records an op
+    most: how many answers to questions the run takes at most
     Raises SizesDiffer where a guard does not hold, and the user's error where the program ends
-    in an error.
+    in an error. Raises NoEnd where the run takes more answers.
     """
     env: dict[int, Any] = dict(zip(program.inputs, tensors, strict=True))
     env.update(captured)
@@ -80,7 +83,23 @@ def run(
         point = program.points[end.point]
         values = [env[a] for a in end.args]
         env.update(zip(point.params, values, strict=True))
+        if most is not None:
+            most -= 1
+            if most < 0:
+                raise NoEnd(point)
         stretch = point.answers[answer(point.question, env)]
+
+
+class NoEnd(Exception):
+    """A run has not ended after so many answers.
+
+    site: the line of the last question     asks_values: whether this asked for a value
+    """
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(f"the graph has a loop without an end at {point.site}")
+        self.site = point.site
+        self.asks_values = point.question is not None and point.question[0] == "value"
 
 
 def write(end: Give, env: dict[int, Any], targets: dict[int, Tensor]) -> None:

@@ -32,7 +32,8 @@ class SizeFacts:
     loose: places in the code that compare new sizes each time
     counters: by state of the program, the names whose numbers a loop changes
     plain: names whose numbers Python needs
-    patterns: by pattern of an op and the sizes that are symbols, the comparisons that matter
+    watched: whether results without a name have mattered: see `unseen`
+    patterns: by pattern of an op and the sizes that are symbols, whether comparisons matter
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class SizeFacts:
         self.patterns: dict[Any, Any] = {}
         self.counters: dict[Any, set[Any]] = {}
         self.plain: set[Any] = set()
+        self.watched = False
 
     def canonical(self, expr: Expr) -> Expr:
         """An expression with a single name for dims that are known to be equal."""

@@ -307,6 +307,11 @@ def take(
     return Snapshot(tuple(walker.tokens), walker.slots, walker.lists, counted)
 
 
+def counts_in(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The ints in the key of a snapshot, which differ in each turn of a loop that counts."""
+    return tuple([token for token in key if type(token) is tuple and token[:1] == (int,)])
+
+
 def hidden_lists(
     before: dict[int, Any], is_computed: Callable[[Any], bool], is_value: Callable[[Any], bool]
 ) -> list[Any]:

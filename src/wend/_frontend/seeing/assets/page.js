@@ -3,7 +3,9 @@
 "use strict";
 
 const DEEPEST = 1000;                                // the range of a colour scale, at most
-const MOST_BOXES = 220, MOST_HITS = 60, MOST_LINKS = 24;
+// Boxes that a page draws at most; the zoom at which texts can be read; widths of the layout.
+const MOST_BOXES = 2000, READABLE = 0.8, LEAST = 0.55, LEAST_WHOLE = 0.7, NARROWEST = 440, WIDEST = 4800;
+const MOST_HITS = 60, MOST_LINKS = 24;
 const PHASES = ["forward", "backward", "update"];
 const COLOURS = [["phase", "phase"], ["time", "time"], ["bytes", "bytes"], ["dtype", "dtype"],
   ["kernel", "kernel"], ["group", "group"], ["op", "op"]];
@@ -21,7 +23,7 @@ const col = {};
 for (const name of ["op", "type", "place", "phase", "home", "arity", "bytes", "results", "name",
   "numbers", "partner", "kernel", "group", "members", "branch", "flops", "ns"]) col[name] = spread(data[name], N);
 const fold = {};
-for (const name of ["parent", "kind", "label", "class", "path", "phase", "times", "key"]) {
+for (const name of ["parent", "kind", "label", "class", "path", "phase", "times", "key", "asked"]) {
   fold[name] = spread(data.folds[name], F);
 }
 const from = new Uint32Array(N + 1);                 // operands of n: operand[from[n] .. from[n+1]]
@@ -52,6 +54,7 @@ const isParameter = new Uint8Array(N), isOutput = new Uint8Array(N);
 for (const n of data.parameters) isParameter[n] = 1;
 for (const n of data.outputs) isOutput[n] = 1;
 const isLeaf = (n) => texts[col.op[n]] === "input";
+const isMerge = (n) => texts[col.op[n]] === "merge";
 
 const twins = new Map();                             // key -> folds that open together
 const inside = Array.from({ length: F }, () => []);  // folds inside a fold
@@ -87,7 +90,7 @@ function some(list) { return list.some((x) => x !== null && x !== undefined); }
 
 const opened = new Set(data.folds.opened);           // in the order of opening
 const state = { leaves: false, colour: "phase", selected: null, x: 0, y: 0, k: 1 };
-let boxes = new Map(), edges = [], columns = [], box = null;
+let boxes = new Map(), edges = [], columns = [], clusters = [], box = null;
 
 const placeOf = (n) => {
   const [file, line, where, source] = data.places[col.place[n]];
@@ -98,7 +101,7 @@ const dtypeOf = (n) => texts[data.types[col.type[n]][0]];
 const shapeText = (n) => typeOf(n).slice(dtypeOf(n).length);
 const title = (n) => {
   const name = texts[col.name[n]];
-  return isLeaf(n) ? name || "input" : texts[col.op[n]];
+  return isLeaf(n) ? name || "input" : isMerge(n) ? `merge ${name}` : texts[col.op[n]];
 };
 const isFold = (id) => id >= N;
 const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
@@ -169,20 +172,30 @@ function open(f) {
 function close(f) {
   for (const twin of twins.get(fold.key[f])) if (fold.parent[twin] >= 0) opened.delete(twin);
 }
+/* The number of boxes in each fold, were it open. */
+function innerCounts() {
+  const inner = new Int32Array(F);
+  for (let f = 0; f < F; f++) if (fold.parent[f] >= 0 && !empty(f)) inner[fold.parent[f]]++;
+  for (let n = 0; n < N; n++) if (!hidden(n)) inner[col.home[n]]++;
+  return inner;
+}
 function openLevel() {
   const stand = standIns();
   const folded = [];
   for (let f = 0; f < F; f++) if (stand[f] === f && !empty(f)) folded.push(f);
   const size = (f) => inside[f].length;
   folded.sort((a, b) => size(a) - size(b));
-  let some = false, left = false;
+  let some = false, left = false, count = countBoxes();
+  const inner = innerCounts();
   for (const f of folded) {
     if (opened.has(f)) continue;
-    for (const twin of twins.get(fold.key[f])) opened.add(twin);
-    if (countBoxes() > MOST_BOXES) {
-      for (const twin of twins.get(fold.key[f])) opened.delete(twin);
-      left = true;
-    } else some = true;
+    const group = twins.get(fold.key[f]);
+    let more = 0;
+    for (const twin of group) if (stand[twin] === twin && !empty(twin)) more += inner[twin] - 1;
+    if (count + more > MOST_BOXES) { left = true; continue; }
+    for (const twin of group) opened.add(twin);
+    count += more;
+    some = true;
   }
   if (left) tell(`Some stay folded: a page shows ${MOST_BOXES} boxes at most. Click those that matter.`);
   else if (!some) tell("Everything is unfolded.");
@@ -239,21 +252,51 @@ function layout() {
   };
   boxes = new Map();
   edges = [];
-  const graphs = PHASES.map(() => null);
-  const graphOf = (phase) => {
-    if (!graphs[phase]) graphs[phase] = { boxes: [], containers: [], links: new Map(), phase };
-    return graphs[phase];
-  };
+  const pictures = new Map();
   for (let f = 0; f < F; f++) {
-    if (empty(f)) continue;
-    if (stand[f] < 0) graphOf(fold.phase[f]).containers.push(f);
-    else if (stand[f] === f) graphOf(fold.phase[f]).boxes.push({ ...sized(N + f), parent: fold.parent[f] });
+    if (empty(f) || (stand[f] >= 0 && stand[f] !== f)) continue;
+    const open = stand[f] < 0;
+    pictures.set(N + f, { ...(open ? { id: N + f, title: width(headingOf(f), "600 11px") + 34 } : sized(N + f)),
+      number: N + f, inner: [], isOpen: open, phase: PHASES[fold.phase[f]] });
   }
   for (let n = 0; n < N; n++) {
-    if (stand[col.home[n]] < 0 && !hidden(n)) {
-      graphOf(col.phase[n]).boxes.push({ ...sized(n), parent: col.home[n] });
-    }
+    if (stand[col.home[n]] < 0 && !hidden(n)) pictures.set(n, { ...sized(n), number: n, inner: [] });
   }
+  for (const [id, picture] of pictures) {
+    const up = isFold(id) ? fold.parent[id - N] : col.home[id];
+    if (up >= 0) pictures.get(N + up).inner.push(picture);
+  }
+  // Leaves come first; an op, or a fold by its first op, in the order of the program.
+  const when = ({ id }) => (isFold(id) ? Math.max(first[id - N], 0) : isLeaf(id) ? id - N : id);
+  for (const picture of pictures.values()) picture.inner.sort((a, b) => when(a) - when(b));
+  const links = linksOf(stand);
+  const shown = [...pictures.values()].filter((p) => p.id >= N && fold.parent[p.id - N] < 0);
+  shown.sort((a, b) => PHASES.indexOf(a.phase) - PHASES.indexOf(b.phase));
+  const wide = Math.min(Math.max(at("canvas").clientWidth / READABLE, NARROWEST), WIDEST);
+  const { ways } = graphLayout.arranged(shown, links.map(({ a, b, turns }) =>
+    ({ start: pictures.get(a), end: pictures.get(b), turns })), wide);
+  columns = shown.map((root) => ({ phase: fold.phase[root.id - N], x: root.x, y: root.y,
+    width: root.width, height: root.height }));
+  clusters = [];
+  for (const p of pictures.values()) {
+    p.x += p.width / 2;
+    p.y += p.height / 2;
+    if (!p.isOpen) boxes.set(p.id, p);
+    else if (p.parent) clusters.push({ ...p, f: p.id - N, depth: ancestors(p.id - N).length });
+  }
+  edges = links.map(({ a, b, count, label }, k) => ({ a, b, count, label, ...ways[k] }));
+}
+/* Edges between visible boxes of a phase; `turns` where they lead to the next turn of a loop. */
+function linksOf(stand) {
+  const links = new Map();
+  const note = (a, b, later, label) => {
+    const key = a * (N + F) + b;
+    if (!links.has(key)) links.set(key, { a, b, count: 0, turns: false, label: "" });
+    const link = links.get(key);
+    link.count++;
+    link.turns = link.turns || later;
+    link.label = label || link.label;
+  };
   for (let n = 0; n < N; n++) {
     const to = box(n);
     for (let i = from[n]; i < from[n + 1]; i++) {
@@ -261,135 +304,20 @@ function layout() {
       if (o < 0 || o >= N || col.phase[o] !== col.phase[n]) continue;
       const start = box(o);
       if (start < 0 || to < 0 || start === to) continue;
-      const links = graphOf(col.phase[n]).links, key = start * (N + F) + to;
-      links.set(key, (links.get(key) || 0) + 1);
+      note(start, to, o > n, o > n && to === n && isMerge(n) ? texts[col.name[n]] || "next turn" : "");
     }
   }
-  columns = graphs.filter((g) => g && g.boxes.length);
-  let x = 0;
-  for (const column of columns) {
-    arrange(column);
-    column.x = x;
-    column.y = 0;
-    x += column.width + 90;
-    for (const b of column.boxes) { b.x += column.x; b.y += column.y; boxes.set(b.id, b); }
-    for (const c of column.clusters) { c.x += column.x; c.y += column.y; }
-    for (const e of column.routes) {
-      for (const p of e.points) { p.x += column.x; p.y += column.y; }
-      edges.push(e);
-    }
+  for (let f = 0; f < F; f++) {
+    const asked = fold.asked[f];
+    if (texts[fold.kind[f]] !== "branch" || (stand[f] >= 0 && stand[f] !== f) || empty(f)) continue;
+    if (box(asked) === asked && col.phase[asked] === fold.phase[f]) note(asked, N + f, false, texts[fold.label[f]]);
   }
+  return [...links.values()];
 }
-/* Places the boxes of a phase by dagre; coordinates count from its upper left corner.
-   A ranker may fail on a graph of frames in frames that another one can lay out. */
-function arrange(column) {
-  const rankers = ["network-simplex", "tight-tree", "longest-path"];
-  if (column.boxes.length > 150) rankers.push(rankers.shift());
-  for (const framed of [true, false]) {
-    for (const ranker of rankers) {
-      try {
-        place(column, ranker, framed);
-        return;
-      } catch (error) {
-        console.debug(`layout by ${ranker}: ${error.message}`);
-      }
-    }
-  }
-  inRows(column);
-}
-const ends = (key) => [Math.floor(key / (N + F)), key % (N + F)];
-function place(column, ranker, framed) {
-  const g = new dagre.graphlib.Graph({ compound: true });
-  g.setGraph({ rankdir: column.phase === 1 ? "BT" : "TB", nodesep: 22, edgesep: 12, ranksep: 44,
-    marginx: 8, marginy: 8, ranker });
-  g.setDefaultEdgeLabel(() => ({}));
-  for (const b of column.boxes) g.setNode(`b${b.id}`, { width: b.width, height: b.height });
-  const inner = new Set(framed ? column.containers.filter((f) => fold.parent[f] >= 0) : []);
-  for (const f of inner) g.setNode(`c${f}`, {});
-  for (const f of inner) if (inner.has(fold.parent[f])) g.setParent(`c${f}`, `c${fold.parent[f]}`);
-  for (const b of column.boxes) if (inner.has(b.parent)) g.setParent(`b${b.id}`, `c${b.parent}`);
-  for (const [key, count] of column.links) {
-    const [a, b] = ends(key);
-    g.setEdge(`b${a}`, `b${b}`, { weight: Math.min(count, 4) });
-  }
-  for (const [a, b] of gridLinks(column, inner)) g.setEdge(`b${a}`, `b${b}`, { weight: 1 });  // 0 lets dagre fail in frames
-  dagre.layout(g);
-  for (const b of column.boxes) {
-    const p = g.node(`b${b.id}`);
-    if (!Number.isFinite(p.x + p.y)) throw new Error("a box has no place");
-    b.x = p.x; b.y = p.y;
-  }
-  column.clusters = [...inner].map((f) => {
-    const p = g.node(`c${f}`);
-    return { f, x: p.x, y: p.y, width: p.width, height: p.height, depth: ancestors(f).length };
-  });
-  column.routes = [...column.links].map(([key, count]) => {
-    const [a, b] = ends(key);
-    return { a, b, count, points: g.edge(`b${a}`, `b${b}`).points.map((p) => ({ ...p })) };
-  });
-  column.width = g.graph().width;
-  column.height = g.graph().height;
-}
-/* The last resort: boxes in their order, eight in a row. */
-function inRows(column) {
-  let x = 8, y = 8, wide = 0;
-  column.boxes.forEach((b, i) => {
-    if (i && i % 8 === 0) { x = 8; y += 90; }
-    b.x = x + b.width / 2; b.y = y + 24;
-    x += b.width + 22;
-    wide = Math.max(wide, x);
-  });
-  const at = new Map(column.boxes.map((b) => [b.id, b]));
-  column.clusters = [];
-  column.routes = [...column.links].map(([key, count]) => {
-    const [a, b] = ends(key);
-    return { a, b, count, points: [a, b].map((id) => ({ x: at.get(id).x, y: at.get(id).y })) };
-  });
-  column.width = wide;
-  column.height = y + 60;
-}
-/* Unseen edges that put siblings without operands, or without users, in rows instead of a single long row. */
-function gridLinks(column, inner) {
-  const parentOf = new Map(column.boxes.map((b) => [b.id, inner.has(b.parent) ? b.parent : -1]));
-  const up = (f) => (inner.has(fold.parent[f]) ? fold.parent[f] : -1);
-  const chain = (id) => {                            // the box and the containers around it
-    const found = [id];
-    for (let f = parentOf.get(id); f >= 0; f = up(f)) found.push(N + F + f);
-    return found;
-  };
-  const entered = new Set(), left = new Set(), starts = new Set(), reached = new Set();
-  for (const key of column.links.keys()) {
-    const [a, b] = ends(key), over = chain(a), under = chain(b);
-    starts.add(a);
-    reached.add(b);
-    const shared = new Set(under);
-    for (const x of over) { if (shared.has(x)) break; left.add(x); }
-    const before = new Set(over);
-    for (const x of under) { if (before.has(x)) break; entered.add(x); }
-  }
-  const alone = new Map(), head = new Map(), tail = new Map();
-  for (const b of column.boxes) {
-    for (const x of chain(b.id)) {
-      if (!reached.has(b.id) && !head.has(x)) head.set(x, b.id);
-      if (!starts.has(b.id) && !tail.has(x)) tail.set(x, b.id);
-    }
-  }
-  const items = [...column.boxes.map((b) => [b.id, parentOf.get(b.id)]), ...[...inner].map((f) => [N + F + f, up(f)])];
-  for (const [x, parent] of items) {
-    const kind = entered.has(x) * 2 + left.has(x);
-    if (kind === 3 || !head.has(x) || !tail.has(x)) continue;
-    const key = parent * 4 + kind;
-    if (!alone.has(key)) alone.set(key, []);
-    alone.get(key).push(x);
-  }
-  const found = [];
-  for (const [key, group] of alone) {
-    // Sources and sinks belong near their neighbours, unless they are many.
-    if ((key & 3) !== 0 && group.length <= 8) continue;
-    const wide = Math.max(1, Math.round(Math.sqrt(group.length / 2.5)));
-    for (let i = wide; i < group.length; i++) found.push([tail.get(group[i - wide]), head.get(group[i])]);
-  }
-  return found;
+function headingOf(f) {
+  const kind = texts[fold.kind[f]], name = texts[fold.class[f]], label = texts[fold.label[f]];
+  if (kind === "repeat") return `${name} × ${fold.times[f]}`;
+  return kind === "module" && name && name !== label ? `${label}: ${name}` : clip(label, MOST_WIDE, "600 11px");
 }
 
 /* ---- colours ------------------------------------------------------------------------------- */
@@ -508,15 +436,17 @@ function draw(name, attributes, ...children) {
   element.append(...children);
   return element;
 }
-function curve(points) {
-  const r = (x) => Math.round(x * 10) / 10;
-  let d = `M${r(points[0].x)},${r(points[0].y)}`;
-  for (let i = 1; i < points.length - 1; i++) {
-    const p = points[i], q = points[i + 1], end = i === points.length - 2;
-    const x = end ? q.x : (p.x + q.x) / 2, y = end ? q.y : (p.y + q.y) / 2;
-    d += ` Q${r(p.x)},${r(p.y)} ${r(x)},${r(y)}`;
+/* A path that leaves and enters each point upright; straight where it goes back. */
+function curve({ points, kind }) {
+  const r = (v) => Math.round(v * 10) / 10;
+  let [x, y] = points[0], d = `M${r(x)},${r(y)}`;
+  for (const [u, v] of points.slice(1)) {
+    const bend = (v - y) / 2;
+    if (Math.abs(u - x) + Math.abs(v - y) < 0.1) continue;
+    if (Math.abs(u - x) < 0.5 || Math.abs(v - y) < 0.5 || kind === "back") d += `L${r(u)},${r(v)}`;
+    else d += `C${r(x)},${r(y + bend)} ${r(u)},${r(v - bend)} ${r(u)},${r(v)}`;
+    [x, y] = [u, v];
   }
-  if (points.length === 2) d += ` L${r(points[1].x)},${r(points[1].y)}`;
   return d;
 }
 function describe(id) {
@@ -564,9 +494,8 @@ function tip(n) {
 /* The frame of an unfolded fold, or its heading, which lies above the edges. */
 function drawCluster(c, heading) {
   const x = c.x - c.width / 2, y = c.y - c.height / 2, f = c.f;
-  const kind = texts[fold.kind[f]], name = texts[fold.class[f]], label = texts[fold.label[f]];
-  const text = kind === "repeat" ? `${name} × ${fold.times[f]}` : kind !== "part" && name && name !== label ? `${label}: ${name}` : label;
-  const g = draw("g", { class: `cluster ${c.depth % 2 ? "odd" : "even"}`, "data-fold": f });
+  const kind = texts[fold.kind[f]], text = headingOf(f);
+  const g = draw("g", { class: `cluster ${c.depth % 2 ? "odd" : "even"} ${kind}`, "data-fold": f });
   if (!heading) {
     g.append(draw("rect", { class: "frame", x, y, width: c.width, height: c.height, rx: 10 }));
     return g;
@@ -587,17 +516,22 @@ function render() {
   world.replaceChildren();
   paint();
   for (const column of columns) {
-    world.append(draw("text", { class: "phase-name", x: column.x + 8, y: column.y - 14 }, PHASES[column.phase]));
+    world.append(draw("text", { class: "phase-name", x: column.x + 12, y: column.y + 12 }, PHASES[column.phase]));
   }
-  const clusters = columns.flatMap((column) => column.clusters).sort((a, b) => a.depth - b.depth);
+  clusters.sort((a, b) => a.depth - b.depth);
   for (const c of clusters) world.append(drawCluster(c, false));
   const near = state.selected;
   for (const e of edges) {
-    const path = draw("path", { class: "edge", d: curve(e.points), "data-a": e.a, "data-b": e.b });
+    const path = draw("path", { class: `edge ${e.kind}`, d: curve(e), "data-a": e.a, "data-b": e.b });
     if (e.count > 1) path.classList.add("many");
     world.append(path);
   }
   for (const c of clusters) world.append(drawCluster(c, true));
+  for (const e of edges) {
+    if (!e.label) continue;
+    const [x, y] = e.points[e.points.length - 1];
+    world.append(draw("text", { class: "word", x: x + 7, y: y - 7 }, e.label));
+  }
   for (const b of boxes.values()) world.append(drawBox(b));
   drawLegend();
   mark(near);
@@ -673,7 +607,7 @@ function move() {
 function bounds() {
   let [l, t, r, b] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const c of columns) {
-    l = Math.min(l, c.x); t = Math.min(t, c.y - 32);
+    l = Math.min(l, c.x); t = Math.min(t, c.y);
     r = Math.max(r, c.x + c.width); b = Math.max(b, c.y + c.height);
   }
   return { l, t, r, b };
@@ -690,14 +624,12 @@ function fit() {
 /* The first view: all, or the beginning of it where all would be too small to read. */
 function start() {
   fit();
-  const least = 0.55;
-  if (state.k < least) {
-    const { l, t, r } = bounds();
-    state.k = least;
-    state.x = (r - l) * least <= canvas.clientWidth ? (canvas.clientWidth - (l + r) * least) / 2 : 12 - l * least;
-    state.y = 12 - t * least;
-    move();
-  }
+  if (state.k >= LEAST_WHOLE) return;
+  const { l, t, r } = bounds(), w = canvas.clientWidth;
+  state.k = Math.min(Math.max((w - 16) / (r - l), LEAST), 1);
+  state.x = (r - l) * state.k <= w ? (w - (l + r) * state.k) / 2 : 8 - l * state.k;
+  state.y = 8 - t * state.k;
+  move();
 }
 function zoom(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
   const k = Math.min(Math.max(state.k * factor, 0.02), 6);
@@ -718,10 +650,8 @@ function centre(id) {
 const centreOf = (id) => {
   const b = boxes.get(id);
   if (b) return { x: b.x, y: b.y - b.height / 2 };
-  for (const column of columns) {
-    for (const c of column.clusters) if (c.f === id - N) return { x: c.x, y: c.y - c.height / 2 };
-  }
-  return null;
+  const c = clusters.find((x) => x.f === id - N);
+  return c ? { x: c.x, y: c.y - c.height / 2 } : null;
 };
 /* Lays out again; the box that was clicked stays where it is. */
 function refresh(anchor) {
@@ -1005,6 +935,13 @@ canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
   const frame = canvas.getBoundingClientRect();
   const lines = event.deltaMode === 1 ? 30 : 1;
+  if (!event.ctrlKey && !event.metaKey) {
+    const [x, y] = event.shiftKey ? [event.deltaY, event.deltaX] : [event.deltaX, event.deltaY];
+    state.x -= x * lines;
+    state.y -= y * lines;
+    move();
+    return;
+  }
   zoom(Math.exp(-Math.max(-120, Math.min(120, event.deltaY * lines)) / 400), event.clientX - frame.left, event.clientY - frame.top);
 }, { passive: false });
 
@@ -1077,11 +1014,11 @@ at("query").addEventListener("keydown", (event) => {
     choose(current + (event.key === "ArrowDown" ? 1 : -1));
   }
 });
-at("more").addEventListener("click", () => { openLevel(); refresh(); fit(); });
+at("more").addEventListener("click", () => { openLevel(); refresh(); start(); });
 at("less").addEventListener("click", () => {
   for (const f of [...opened]) if (fold.parent[f] >= 0) opened.delete(f);
   refresh();
-  fit();
+  start();
 });
 at("leaves").addEventListener("click", () => {
   state.leaves = !state.leaves;
@@ -1102,7 +1039,7 @@ at("theme").addEventListener("click", () => theme(theme() === "dark" ? "light" :
 dark.addEventListener("change", () => theme());
 at("colour").addEventListener("change", () => { state.colour = at("colour").value; render(); });
 let wide = innerWidth;
-addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; fit(); } });
+addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; layout(); render(); start(); } });
 addEventListener("hashchange", follow);
 function follow() {
   const found = /^#(\d+)$/.exec(location.hash);

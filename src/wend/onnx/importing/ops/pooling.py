@@ -15,8 +15,8 @@ from wend.onnx.importing.ops.reduction import _bound
 from wend.onnx.importing.ops.support import ints, is_float, same_padding
 from wend.onnx.importing.registry import OpNode, op
 
-_MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
-_MEAN = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+_MAX: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+_MEAN: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
 class Windows:

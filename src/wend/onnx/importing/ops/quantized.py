@@ -7,6 +7,7 @@ from typing import Any
 import wend
 from wend._engine.core._hot import Tensor
 from wend.onnx.importing.carried import aware
+from wend.onnx.importing.ops import byte_products
 from wend.onnx.importing.ops.casts import SMALL_FLOATS, SMALL_INTS, to_element
 from wend.onnx.importing.ops.convolution import convolve
 from wend.onnx.importing.ops.support import in_float32
@@ -111,7 +112,8 @@ def qlinear_matmul(
     if element_of(a) in SMALL_FLOATS:
         product = wend.matmul(plain(a) * sa.float(), plain(b) * sb.float())
         return to_element(product / sy.float(), element_of(zy))
-    product = wend.matmul(_less(a, za, True), _less(b, zb))
+    sums = _product(a, za, b, zb)
+    product = sums if sums.dtype.is_floating_point else sums.double()
     factor = _scale(sa, True) * _scale(sb, False) / sy.double()
     return quantize(product * factor, wend.tensor(1.0), zy, element_of(zy))
 
@@ -121,7 +123,22 @@ def matmul_integer(
     node: OpNode, a: Tensor, b: Tensor, za: Tensor | None = None, zb: Tensor | None = None
 ) -> Tensor:
     """The product of matrices of small whole numbers, in int32."""
-    return wend.matmul(_less(a, za, True), _less(b, zb)).to(wend.int32)
+    return _product(a, za, b, zb).to(wend.int32)
+
+
+def _product(a: Any, za: Any, b: Any, zb: Any) -> Tensor:
+    """The product of matrices less their zero points: in int32, or exact in float64."""
+    if byte_products.suited(a, b):
+        y = byte_products.matmul(a, za, b, zb)
+        if y is not None:
+            return y
+    return wend.matmul(_less(a, za, True), _less(b, zb))
+
+
+def _convolution(node: OpNode, x: Tensor, zx: Any, w: Tensor, zw: Any) -> Tensor:
+    """The convolution less zero points: in int32, or exact in float64."""
+    y = byte_products.convolve(node, x, zx, w, zw)
+    return convolve(node, _less(x, zx), _channels(w, zw)) if y is None else y
 
 
 @op("ConvInteger")
@@ -129,7 +146,7 @@ def conv_integer(
     node: OpNode, x: Tensor, w: Tensor, zx: Tensor | None = None, zw: Tensor | None = None
 ) -> Tensor:
     """The convolution of small whole numbers, in int32."""
-    return convolve(node, _less(x, zx), _channels(w, zw)).to(wend.int32)
+    return _convolution(node, x, zx, w, zw).to(wend.int32)
 
 
 def _channels(w: Tensor, zero: Tensor | None) -> Tensor:
@@ -153,7 +170,7 @@ def qlinear_conv(
     bias: Tensor | None = None,
 ) -> Tensor | Carried:
     """The convolution of quantised tensors, quantised."""
-    y = convolve(node, _less(x, zx), _channels(w, zw))
+    y = _convolution(node, x, zx, w, zw).double()
     shape = (-1,) + (1,) * (y.ndim - 2)
     if bias is not None:
         y = y + bias.double().reshape(shape)

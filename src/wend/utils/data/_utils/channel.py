@@ -13,14 +13,13 @@ import mmap
 import os
 import pickle
 import socket
-import sys
-import tempfile
 import weakref
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
+from wend._engine.base.system import system
 from wend._engine.core._hot import Tensor
 from wend.utils.data._utils import seam
 
@@ -29,7 +28,6 @@ ALIGNMENT = 64
 # Each mapped segment holds a descriptor until the last tensor on it goes; a program that keeps many
 # batches must not run out of descriptors. Beyond this many, segments are copied and closed at once.
 MOST_MAPPED = 128
-CAN_SHARE = hasattr(socket, "send_fds") and sys.platform != "win32"
 
 _mapped: set[object] = set()
 
@@ -60,7 +58,7 @@ def send(connection: Connection, message: object) -> None:
     if not buffers:
         connection.send_bytes(pickle.dumps(None) + payload)
         return
-    segment = _segment()
+    segment = system.unnamed_file("wend-batch")
     try:
         for buffer, start in zip(buffers, offsets, strict=True):
             _write(segment, buffer, start)
@@ -85,7 +83,7 @@ def receive(connection: Connection) -> Any:
 
 def _keep(buffer: pickle.PickleBuffer, buffers: list[memoryview]) -> bool:
     """Take a large buffer out of the pickle; tell the pickler whether to write it itself."""
-    if not CAN_SHARE:
+    if not system.sends_files():
         return True
     with memoryview(buffer) as view:
         if view.nbytes < SMALL:
@@ -101,14 +99,6 @@ def _offsets(buffers: list[memoryview]) -> tuple[list[int], int]:
         offsets.append(end)
         end += -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
     return offsets, end
-
-
-def _segment() -> int:
-    """Return the descriptor of a new, empty piece of memory without a name."""
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("wend-batch", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
 
 
 def _write(segment: int, buffer: memoryview, start: int) -> None:
@@ -142,7 +132,7 @@ def _copied(segment: int, size: int) -> np.ndarray:
     copy = np.empty(size, dtype=np.uint8)
     target, done = _view(copy), 0
     while done < size:
-        count = os.preadv(segment, [target[done:]], done)
+        count = system.read_at(segment, target[done:], done)
         if count == 0:
             raise EOFError("a worker's segment is shorter than announced")
         done += count

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.base.system import system
 from wend.utils.data._utils import channel, info, seam
 from wend.utils.data._utils.failure import Failure, WorkerDied
 from wend.utils.data._utils.fetch import MapFetcher, Stopped, StreamEnd, StreamFetcher, make_fetcher
@@ -317,7 +318,7 @@ def _cause(code: int | None) -> str:
         return "closed its connection"
     if code >= 0:
         return f"ended with exit status {code} before its work was done"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    name = system.cause_of_death(code)
     hint = {
         "SIGKILL": " (the system does that when memory runs out)",
         "SIGSEGV": " (a native library crashed; python -X faulthandler shows where)",

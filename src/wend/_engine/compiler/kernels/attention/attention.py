@@ -33,16 +33,24 @@ from wend._engine.base.dtypes import DType
 from wend._engine.base.records import Record
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.philox import uniform_run
+from wend._engine.compiler.kernels.attention.pairs import (
+    PairCode,
+    either,
+    pair_pointers,
+    pair_words,
+)
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
 from wend._engine.compiler.kernels.matmul.matmul import PACK, accumulator
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig, lane_mask
 from wend._engine.compiler.kernels.matmul.packing import SOURCES, ElementReader
 from wend._engine.compiler.kernels.matmul.sizes import PRODUCT
+from wend._engine.compiler.llvm_ir.error_flags import Faults
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
 from wend._engine.compiler.llvm_ir.text import Module
 from wend._engine.compiler.llvm_ir.values import SsaValue
+from wend._engine.ops.neural.pairs import PairFunction
 
 #: The rows of queries in a block: few enough for products that read the right operand in place.
 BLOCK_ROWS = 64
@@ -77,6 +85,13 @@ class ResultRows(NamedTuple):
     row: str
 
 
+class AttentionText(NamedTuple):
+    """The text of a module, and the failures that its function may note."""
+
+    text: str
+    faults: tuple[str, ...]
+
+
 class AttentionVariant(Record):
     """The form of an attention, on which its code depends.
 
@@ -85,6 +100,10 @@ class AttentionVariant(Record):
     is_causal: whether a row looks only at the keys up to its own number
     drops: whether there is dropout
     integers: the names of the numbers that come as integers
+    pairs: the function of a pair, or None
+    captured: the dtypes of the captured tensors of the function
+    number_dtype: the dtype of the numbers of the function
+    is_blocked: whether there is a table of blocks
     """
 
     dtype: DType
@@ -92,6 +111,10 @@ class AttentionVariant(Record):
     is_causal: bool
     drops: bool
     integers: tuple[str, ...] = ()
+    pairs: PairFunction | None = None
+    captured: tuple[DType, ...] = ()
+    number_dtype: DType = dtypes.float64
+    is_blocked: bool = False
 
     @property
     def wide(self) -> DType:
@@ -122,14 +145,20 @@ class Writer:
         self.shape = form.shape(self.target)
         self.module = Module()
         self.f = Routine(name, [("ptr", "args")])
+        self.faults = Faults()
+        self.faults_at = len(self.f.lines)
+        self.f.lines.append("")
         self.block = self.f.let(f"alloca [{len(PRODUCT)} x i64], align 64")
+        names, pointers = names + pair_words(form), f"{pointers} {pair_pointers(form)}"
         self.a = arguments(self.f, names, pointers)
         self.size = str(self.shape.size)
         self.source = ElementReader(self.shape, form.dtype.name)
         self.narrow = not self.source.same
         self.scratch_end = self.a["scratch"]
+        self.i = self.j = "0"  # the entry of the batch
         self.product_scratch = self.room(str(matmul.scratch_bytes(form.wide.name)))
         self.numbers()
+        self.pairs = None if form.pairs is None else PairCode(self, form.pairs, form.captured)
 
     def numbers(self) -> None:
         """Convert the run-time numbers to the dtypes in which they are used."""
@@ -145,7 +174,7 @@ class Writer:
 
     def builder(self, mask: str | None = None) -> VectorBuilder:
         """Return a builder of instructions on vectors of accumulators."""
-        return VectorBuilder(self.f, self.module, self.shape.lanes, self.target, None, mask)
+        return VectorBuilder(self.f, self.module, self.shape.lanes, self.target, self.faults, mask)
 
     def room(self, size: str) -> str:
         """Take `size` bytes of the scratch memory, and return their address."""
@@ -293,10 +322,12 @@ class Writer:
 
     # -- blocks -------------------------------------------------------------------------------
 
-    def key_blocks(self, end: str, body: Callable[[str, str], None]) -> None:
+    def key_blocks(self, rows: tuple[str, str], end: str, body: Callable[[str, str], None]) -> None:
         """Write a loop over blocks of the keys 0 ... end - 1.
 
+        rows: the first row of the scores, and how many
         body: writes the code for a block of the keys first ... last - 1
+        With a table of blocks, body is not run for keys that no row looks at.
         """
         f, step = self.f, str(block_columns(self.shape))
         with f.turns("0", end) as loop:
@@ -304,8 +335,58 @@ class Writer:
             # The last block takes a few left-over columns too.
             few = f.is_("sle", f.sub(end, last), str(2 * self.shape.lanes))
             last = f.select(few, end, last)
+            if not self.form.is_blocked:
+                loop.step = f.sub(last, loop.index)
+                body(loop.index, last)
+                return
+            shown, last = self.shown_run(rows, loop.index, last, end)
+            with f.when(shown):
+                body(loop.index, last)
             loop.step = f.sub(last, loop.index)
-            body(loop.index, last)
+
+    def shown_run(self, rows: tuple[str, str], column: str, last: str, end: str) -> tuple[str, str]:
+        """Whether any of the rows looks at keys from `column` on, and the end of these keys.
+
+        The keys end before a panel of packed keys for which the answer is another, or with `last`.
+        end: the end of all keys
+        """
+        f = self.f
+        answer = self.any_shown(rows, column, self.panel_end(column, end))
+        with f.turns(column, last) as loop:
+            run, same = loop.carry("i64", column), loop.carry("i1", "true")
+            behind = self.panel_end(loop.index, end)
+            alike = f.is_("eq", self.any_shown(rows, loop.index, behind), answer, "i1")
+            still = f.both(same, alike)
+            loop.become(run, f.select(still, behind, run))
+            loop.become(same, still)
+            loop.step = f.sub(behind, loop.index)
+        return answer, run
+
+    def panel_end(self, column: str, end: str) -> str:
+        """The end of the panel of packed keys that begins with `column`."""
+        f = self.f
+        behind = f.add(column, str(self.shape.panel))
+        few = f.is_("sle", f.sub(end, behind), str(2 * self.shape.lanes))
+        return f.select(few, end, behind)
+
+    def any_shown(self, rows: tuple[str, str], first: str, last: str) -> str:
+        """Whether the table has an entry other than 0 for rows and the keys first ... last - 1."""
+        f, a = self.f, self.a
+        above = f.div(rows[0], a["block_rows"])
+        below = f.ceil_quotient(f.add(*rows), a["block_rows"])
+        left = f.div(first, a["block_columns"])
+        right = f.ceil_quotient(last, a["block_columns"])
+        entry = f.add(f.mul(self.i, a["blocks0"]), f.mul(self.j, a["blocks1"]))
+        with f.turns(above, below) as row:
+            shown = row.carry("i1", "false")
+            line = f.add(entry, f.mul(row.index, a["blocks_row"]))
+            with f.turns(left, right) as column:
+                so_far = column.carry("i1", shown)
+                place = f.add(line, f.mul(column.index, a["blocks_step"]))
+                state = f.load("i8", f.at(a["blocks"], place))
+                column.become(so_far, f.either(so_far, f.is_("ne", state, "0", "i8")))
+            row.become(shown, so_far)
+        return shown
 
     def visible(self, row: str) -> str:
         """The number of keys that the rows up to `row` look at."""
@@ -319,10 +400,38 @@ class Writer:
         end = f.minimum(self.visible(row), last)
         return f.select(f.is_("slt", end, column), column, end)
 
-    def score(self, b: VectorBuilder, x: SsaValue, mask_at: str, column: str) -> SsaValue:
-        """Return scores: scaled products, with the mask. mask_at: the address of the mask's row"""
+    def row_context(self, i: str, j: str, row: str, with_slope: bool = False) -> Any:
+        """The values that `score` needs for a row of scores."""
+        if self.pairs is not None:
+            return self.pairs.row(self.builder(), (i, j, row), with_slope)
+        return self.mask_row(i, j, row)
+
+    def score(
+        self, b: VectorBuilder, x: SsaValue, context: Any, column: str, with_slope: bool = False
+    ) -> tuple[SsaValue, SsaValue | None]:
+        """Return scores, which are scaled products with the mask or function; and their slope.
+
+        context: of the row, see `row_context`
+        The slope is None where it is 1, and is not wanted for pairs that are not shown.
+        """
+        x = b.mul(x, b.spread(self.a["scale"], self.form.wide))
+        if self.pairs is None:
+            return self.masked(b, x, context, column), None
+        score, shown, slope = self.pairs.element(b, x, context, column, with_slope)
+        assert score is not None
+        score = b.convert(score, self.form.wide)
+        if slope is not None:
+            slope = b.convert(slope, self.form.wide)
+        if shown is not None:
+            shown = b.convert(shown, dtypes.bool_)
+            score = b.select(shown, score, b.number(float("-inf"), self.form.wide))
+            zero = b.number(0, self.form.wide)
+            slope = None if slope is None else b.select(shown, slope, zero)
+        return score, slope
+
+    def masked(self, b: VectorBuilder, x: SsaValue, mask_at: str, column: str) -> SsaValue:
+        """Return scores with the mask. mask_at: the address of the mask's row"""
         f, a, form = self.f, self.a, self.form
-        x = b.mul(x, b.spread(a["scale"], form.wide))
         if form.mask is None:
             return x
         size = form.mask.itemsize
@@ -330,25 +439,12 @@ class Writer:
         lanes = b.value(f"<{', '.join(f'i64 {k}' for k in range(b.lanes))}>", dtypes.int64)
         places = b.mul(b.add(lanes, b.spread(column, dtypes.int64)), step)
         places = b.mul(places, b.number(size, dtypes.int64))
-        where = f.let(f"getelementptr i8, ptr {mask_at}, <{b.lanes} x i64> {places.name}")
-        # Neighbours are loaded as a vector, which is quicker than a gather.
-        number = f.fresh()[1:]
-        kind = b.type_of(dtypes.bool_ if form.mask is dtypes.bool_ else form.wide)
-        beside = f.is_("eq", a["mask_step"], "1")
-        f.line(f"br i1 {beside}, label %near.{number}, label %far.{number}")
-        f.label(f"near.{number}")
-        near = b.load(f.at(mask_at, f.mul(column, str(size))), form.mask)
-        near = near if form.mask is dtypes.bool_ else b.convert(near, form.wide)
-        f.line(f"br label %read.{number}")
-        f.label(f"far.{number}")
-        far = b.gather(where, form.mask)
-        far = far if form.mask is dtypes.bool_ else b.convert(far, form.wide)
-        f.line(f"br label %read.{number}")
-        f.label(f"read.{number}")
-        read = f.let(f"phi {kind} [ {near.name}, %near.{number} ], [ {far.name}, %far.{number} ]")
+        far = f.let(f"getelementptr i8, ptr {mask_at}, <{b.lanes} x i64> {places.name}")
+        near = f.at(mask_at, f.mul(column, str(size)))
+        read = either(b, f.is_("eq", a["mask_step"], "1"), near, far, form.mask)
         if form.mask is dtypes.bool_:
-            return b.select(SsaValue(read, dtypes.bool_), x, b.number(float("-inf"), form.wide))
-        return b.add(x, SsaValue(read, form.wide))
+            return b.select(read, x, b.number(float("-inf"), form.wide))
+        return b.add(x, b.convert(read, form.wide))
 
     def mask_row(self, i: str, j: str, row: str) -> str:
         """The address of the mask's row for a row of scores."""
@@ -378,7 +474,11 @@ class Writer:
             i = f.div(entry, a["batch1"])
             body(entry, i, f.sub(entry, f.mul(i, a["batch1"])))
 
-    def finish(self) -> str:
-        """Return the text of the module."""
+    def finish(self) -> AttentionText:
+        """Return the text of the module, and the failures that it may note."""
         core = matmul.core_text(self.form.wide.name)
-        return "\n".join([core, self.f.text(), self.module.render()])
+        if self.faults.messages:
+            self.faults.leave(self.f, self.a["fault"])
+            self.f.lines[self.faults_at] = self.faults.entry()
+        text = "\n".join([core, self.f.text(), self.module.render()])
+        return AttentionText(text, tuple(self.faults.messages))

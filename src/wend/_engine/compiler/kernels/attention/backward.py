@@ -13,6 +13,7 @@ from wend._engine.compiler.kernels.attention.attention import (
     NUMBERS,
     PLAIN_ROWS,
     SIZES,
+    AttentionText,
     AttentionVariant,
     Writer,
     row_elements,
@@ -31,7 +32,7 @@ class _Backward(Writer):
     def __init__(self, form: AttentionVariant) -> None:
         super().__init__("attend_backward", form, ATTEND_BACKWARD, f"{_POINTERS} scratch")
 
-    def write(self) -> str:
+    def write(self) -> AttentionText:
         """Return the text of the module with `attend_backward`."""
         f, a, shape = self.f, self.a, self.shape
         self.row_bytes = str(row_elements(shape) * shape.size)
@@ -76,7 +77,7 @@ class _Backward(Writer):
         with f.loop("0", a["rows"], str(BLOCK_ROWS)) as row:
             count = f.minimum(f.sub(a["rows"], row), str(BLOCK_ROWS))
             end = self.visible(f.sub(f.add(row, count), "1"))
-            self.key_blocks(end, lambda c, last: self.blocks(row, count, c, last))
+            self.key_blocks((row, count), end, lambda c, last: self.blocks(row, count, c, last))
         if self.narrow:
             for name, result in outs.items():
                 self.write_narrow(result, *self.extents[name])
@@ -129,18 +130,22 @@ class _Backward(Writer):
         f, wide = self.f, self.form.wide
         weights, changes = f.at(self.weights, offset), f.at(self.changes, offset)
         shown = self.shown(row, column, last)
-        mask_at = self.mask_row(self.i, self.j, row)
+        context = self.row_context(self.i, self.j, row, with_slope=True)
         total, delta = self.of_row("total", row), self.of_row("delta", row)
         with f.loop(column, shown, str(self.shape.lanes)) as c:
             b = self.builder(lane_mask(f, self.shape.lanes, f.sub(shown, c)))
             at = f.mul(f.sub(c, column), self.size)
-            x = self.score(b, b.load(f.at(weights, at), wide), mask_at, c)
+            x, slope = self.score(b, b.load(f.at(weights, at), wide), context, c, with_slope=True)
             p = b.function("exp", b.sub(x, b.spread(total, wide)))
             change, kept = b.load(f.at(changes, at), wide), p
             if self.form.drops:
                 factors = self.factors(b, self.entry_, row, c)
                 change, kept = b.mul(change, factors), b.mul(p, factors)
             ds = b.mul(p, b.sub(change, b.spread(delta, wide)))
+            if slope is not None:
+                # Where the weight is 0 the slope counts for nothing, even if it is no number.
+                zero = b.number(0, wide)
+                ds = b.select(b.eq(p, zero), zero, b.mul(ds, slope))
             b.store(kept, f.at(weights, at))
             b.store(b.mul(ds, b.spread(self.a["scale"], wide)), f.at(changes, at))
         rest, at = f.sub(last, shown), f.mul(f.sub(shown, column), self.size)
@@ -148,6 +153,6 @@ class _Backward(Writer):
         self.clear(f.at(changes, at), rest)
 
 
-def backward_text(form: AttentionVariant) -> str:
+def backward_text(form: AttentionVariant) -> AttentionText:
     """Return the text of the module with `attend_backward` for a form of attention."""
     return _Backward(form).write()

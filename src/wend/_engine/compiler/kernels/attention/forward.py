@@ -15,6 +15,7 @@ from wend._engine.compiler.kernels.attention.attention import (
     NUMBERS,
     PLAIN_ROWS,
     SIZES,
+    AttentionText,
     AttentionVariant,
     ResultRows,
     Writer,
@@ -34,7 +35,7 @@ class _Forward(Writer):
     def __init__(self, form: AttentionVariant) -> None:
         super().__init__("attend", form, ATTEND, "query key value mask output total scratch")
 
-    def write(self) -> str:
+    def write(self) -> AttentionText:
         """Return the text of the module with `attend`."""
         f, a, shape = self.f, self.a, self.shape
         self.row_bytes = str(row_elements(shape) * shape.size)
@@ -81,9 +82,12 @@ class _Forward(Writer):
             f.store(shape.element, low, f.at(self.tops, at), shape.size)
             f.store(shape.element, "0.0", f.at(self.sums, at), shape.size)
         end = self.visible(f.sub(f.add(row, count), "1"))
-        with f.when(f.is_("sle", end, "0")):
+        if self.form.is_blocked:  # which block of keys is the first is not known
             self.clear_rows(result, count, a["width"])
-        self.key_blocks(end, lambda c, last: self.keys(row, count, c, last, result))
+        else:
+            with f.when(f.is_("sle", end, "0")):
+                self.clear_rows(result, count, a["width"])
+        self.key_blocks((row, count), end, lambda c, last: self.keys(row, count, c, last, result))
         self.close(count, f.at(a["total"], f.mul(line, self.size)))
         with f.loop("0", count) as r:
             factor = f.load(shape.element, f.at(self.sums, f.mul(r, self.size)), shape.size)
@@ -103,7 +107,7 @@ class _Forward(Writer):
             (q, self.q[1], self.q[2]), right, (back, stride), extents,
             packed=self.flag, part=(column, last),
         )  # fmt: skip
-        later = f.is_("ne", column, "0")
+        later = "true" if self.form.is_blocked else f.is_("ne", column, "0")
         with f.loop("0", count) as r:
             scores = f.at(self.scores, f.mul(r, self.row_bytes))
             shown = self.shown(f.add(row, r), column, last)
@@ -124,12 +128,12 @@ class _Forward(Writer):
         """Turn a row of scores into weights whose sum is not 1 yet."""
         f, shape, wide = self.f, self.shape, self.form.wide
         lanes, low = str(shape.lanes), self.builder().number(float("-inf"), wide)
-        mask_at = self.mask_row(self.i, self.j, row)
+        context = self.row_context(self.i, self.j, row)
         with f.turns(column, shown, lanes) as loop:
             top = loop.carry(shape.vector, low.name)
             b = self.builder(lane_mask(f, shape.lanes, f.sub(shown, loop.index)))
             place = f.at(scores, f.mul(f.sub(loop.index, column), self.size))
-            x = self.score(b, b.load(place, wide), mask_at, loop.index)
+            x, _ = self.score(b, b.load(place, wide), context, loop.index)
             b.store(x, place)
             assert b.mask is not None
             x = b.select(SsaValue(b.mask, dtypes.bool_), x, low)
@@ -200,6 +204,6 @@ class _Forward(Writer):
             b.store(b.div(one, b.select(none, one, sums)), f.at(self.sums, at))
 
 
-def attend_text(form: AttentionVariant) -> str:
+def attend_text(form: AttentionVariant) -> AttentionText:
     """Return the text of the module with `attend` for a form of attention."""
     return _Forward(form).write()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend._engine.base import dtypes
+from wend._engine.base.errors import CompileError
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.layout import ordered, orders_read
 from wend._engine.compiler.ir.loops import ATTENTION, Function, Layout, Op, Read
@@ -20,17 +21,20 @@ from wend._engine.compiler.ir.symbolic_extents import (
 )
 from wend._engine.compiler.kernels.attention.attention import (
     BLOCK_ROWS,
+    AttentionText,
     AttentionVariant,
     row_elements,
 )
 from wend._engine.compiler.kernels.attention.backward import ATTEND_BACKWARD, backward_text
 from wend._engine.compiler.kernels.attention.forward import ATTEND, attend_text
+from wend._engine.compiler.kernels.attention.pairs import pair_words
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.neural.attend import AttendBackward, Attention
+from wend._engine.ops.neural.attend_pairs import AttendPairsBackward, PairAttention
 from wend._engine.ops.numeric import accumulator
 from wend._engine.ops.views.family import View
 
@@ -38,12 +42,27 @@ from wend._engine.ops.views.family import View
 _MANY = 512
 _FORWARD = ("query", "key", "value", "mask")
 _BACKWARD = ("query", "key", "value", "total", "delta", "grad", "mask")
+_PAIR_NUMBERS = ("scale", "block_rows", "block_columns")
 _RESULTS = {False: ("output", "total"), True: ("dq", "dk", "dv")}
 _NUMBERS = ("scale", "p", "factor", "seed", "offset")
 
 
 def _roles(prim: Any) -> tuple[str, ...]:
-    return _BACKWARD if isinstance(prim, AttendBackward) else _FORWARD
+    if not isinstance(prim, PairAttention):
+        return _BACKWARD if _is_backward(prim) else _FORWARD
+    captured = [f"c{k}" for k in range(len(prim.pairs.captured))]
+    plain = (_BACKWARD if _is_backward(prim) else _FORWARD)[:-1]
+    return (*plain, *(("blocks",) if _is_blocked(prim) else ()), "numbers", *captured)
+
+
+def _is_backward(prim: Any) -> bool:
+    return isinstance(prim, (AttendBackward, AttendPairsBackward))
+
+
+def _is_blocked(prim: Any) -> bool:
+    """Whether an attention with a function of pairs has a table of blocks."""
+    operands = 6 if _is_backward(prim) else 3
+    return prim.form[operands] is not None
 
 
 @lowers(Attention)
@@ -56,11 +75,13 @@ def lower_attention(low: Any, node: Node) -> bool:
         return bool(low.refuse("attention is made for up to two batch dims"))
     if not low.kernel_types(node):
         return False
+    if isinstance(prim, PairAttention) and not _can_write(low, node):
+        return bool(low.refuse("an op of the score's function has no machine code"))
     own = f.dtypes[node.inputs[0]]
     reads = []
     for role, i in zip(_roles(prim), node.inputs):
         wanted = accumulator(own) if role in ("total", "delta") else own
-        if f.dtypes[i] is not wanted and role != "mask":
+        if f.dtypes[i] is not wanted and role in _BACKWARD[:-1]:
             return bool(low.refuse("sums of the forward pass are kept in a wider dtype"))
         low.materialise(i)
         read = Read(i, tuple(range(len(f.shape(i)))))
@@ -72,7 +93,7 @@ def lower_attention(low: Any, node: Node) -> bool:
             return False
         reads.append(read)
     for out in node.outputs:
-        order = _order(low, out, isinstance(prim, AttendBackward))
+        order = _order(low, out, _is_backward(prim))
         f.layouts[out] = Layout(out, ordered(f.shape(out), order), ZERO)
     f.add(Op(ATTENTION, node, node.outputs, reads, numbers=node.args))
     return True
@@ -96,7 +117,7 @@ def _order(low: Any, out: int, adds_up: bool) -> tuple[int, ...]:
 
 
 @cached_by_processor
-def _text(backward: bool, form: AttentionVariant) -> str:
+def _text(backward: bool, form: AttentionVariant) -> AttentionText:
     return backward_text(form) if backward else attend_text(form)
 
 
@@ -104,24 +125,33 @@ def _text(backward: bool, form: AttentionVariant) -> str:
 def attention(f: Function, op: Op) -> Kernel:
     """Return the kernel of an attention, with its slots."""
     prim: Any = op.node.prim
-    backward = isinstance(prim, AttendBackward)
+    backward = _is_backward(prim)
     roles = _roles(prim)
     values = {role: read.value for role, read in zip(roles, op.reads, strict=False)}
     values |= dict(zip(_RESULTS[backward], op.outputs, strict=True))
     form = _form(f, prim, values)
     name = "attend_backward" if backward else "attend"
-    kernel = Kernel(name, _text(backward, form), f"{prim.name} {op.outputs[0]}")
+    text = _text(backward, form)
+    kernel = Kernel(name, text.text, f"{prim.name} {op.outputs[0]}")
+    kernel.faults = list(text.faults)
     kernel.reads = [f.layout(read.value).base for read in op.reads]
     kernel.writes = list(op.outputs)
     words: dict[str, Slot] = {word: Slot("word", 0) for word in (*_NUMBERS, "mask", "first")}
-    for number, expr, category in zip(_NUMBERS, op.numbers, prim.categories, strict=False):
-        words[number] = Slot("number", expr, category)
-    for role, i in values.items():
-        words |= _place(f, role, i, len(f.shape(values["query"])) - 2)
+    if form.pairs is None:
+        for number, expr, category in zip(_NUMBERS, op.numbers, prim.categories, strict=False):
+            words[number] = Slot("number", expr, category)
+    else:
+        words |= _pair_words(f, prim, values, op.numbers)
+    if kernel.faults:
+        words["fault"] = Slot("fault")
+    n_batch = len(f.shape(values["query"])) - 2
+    for role in (*_BACKWARD, *_RESULTS[backward], "blocks"):
+        if role in values:
+            words |= _place(f, role, values[role], n_batch)
     sizes = _sizes(f, values)
     words |= {word: Slot("extent", size) for word, size in sizes.items()}
     words["scratch"] = Slot("scratch", _scratch(sizes, form, backward), name)
-    names = ATTEND_BACKWARD if backward else ATTEND
+    names = [*(ATTEND_BACKWARD if backward else ATTEND), *pair_words(form)]
     kernel.slots = [words.get(word, Slot("word", 0)) for word in names]
     return kernel
 
@@ -131,8 +161,47 @@ def _form(f: Function, prim: Any, values: dict[str, int]) -> AttentionVariant:
     integers = tuple(
         n for n, c in zip(_NUMBERS[:3], prim.categories, strict=False) if c != dtypes.FLOAT
     )
-    drops = len(prim.categories) > 1
-    return AttentionVariant(f.dtypes[values["query"]], mask, prim.is_causal, drops, integers)
+    own = f.dtypes[values["query"]]
+    if not isinstance(prim, PairAttention):
+        drops = len(prim.categories) > 1
+        return AttentionVariant(own, mask, prim.is_causal, drops, integers)
+    scale_only = tuple(n for n in integers if n == "scale")
+    return AttentionVariant(
+        own, None, False, False, scale_only, prim.pairs,
+        tuple(f.dtypes[values[f"c{k}"]] for k in range(len(prim.pairs.captured))),
+        f.dtypes[values["numbers"]], _is_blocked(prim),
+    )  # fmt: skip
+
+
+def _can_write(low: Any, node: Node) -> bool:
+    """Whether code can be made for all ops of a function of pairs."""
+    f: Function = low.function
+    values = dict(zip(_roles(node.prim), node.inputs, strict=True))
+    try:
+        _text(_is_backward(node.prim), _form(f, node.prim, values))
+    except (AssertionError, CompileError, NotImplementedError, TypeError):
+        # The question is whether the code can be written; if not, the op is a host step with this
+        # reason.
+        return False
+    return True
+
+
+def _pair_words(f: Function, prim: Any, values: dict[str, int], numbers: Any) -> dict[str, Slot]:
+    """The words of a function of pairs."""
+    words: dict[str, Slot] = {}
+    for number, expr, category in zip(_PAIR_NUMBERS, numbers, prim.categories, strict=True):
+        plain = number != "scale" and type(expr) is not tuple
+        words[number] = Slot("word", expr) if plain else Slot("number", expr, category)
+    for role in ("numbers", *(f"c{k}" for k in range(len(prim.pairs.captured)))):
+        layout, shape = f.layout(values[role]), f.shape(values[role])
+        words[role] = Slot(
+            "pointer", layout.base, scale(layout.offset, f.dtypes[values[role]].itemsize)
+        )
+        for d, (n, stride) in enumerate(zip(shape, layout.strides, strict=True)):
+            words[f"{role}_n{d}"] = Slot("extent", n)
+            words[f"{role}_s{d}"] = Slot("extent", stride)
+    words["numbers_step"] = words["numbers_s0"]
+    return words
 
 
 def _place(f: Function, role: str, i: int, n_batch: int) -> dict[str, Slot]:
@@ -140,7 +209,8 @@ def _place(f: Function, role: str, i: int, n_batch: int) -> dict[str, Slot]:
     layout, shape = f.layout(i), f.shape(i)
     slots = {role: Slot("pointer", layout.base, scale(layout.offset, f.dtypes[i].itemsize))}
     strides = [ZERO if n == ONE else s for n, s in zip(shape, layout.strides, strict=True)]
-    if role == "mask":  # broadcast: dims are aligned at the right, and the rest have stride 0
+    # Both broadcast: dims are aligned at the right, and the rest have stride 0.
+    if role in ("mask", "blocks"):
         strides = [ZERO] * (n_batch + 2 - len(strides)) + strides
     if role in ("total", "delta"):
         strides = [*strides, ZERO]

@@ -22,6 +22,7 @@ from wend._engine.compiler.kernels.recurrent.scans import SCANS, WORDS, name_of,
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
+from wend._engine.ops.quantized.windows import DEPTH
 from wend._engine.ops.recurrent.steps import StepsOp
 
 HALVES = "sums of halves are kept in a wider type"
@@ -120,6 +121,8 @@ def _scratch(gates: int, extents: dict[str, Poly], dtype: DType) -> Poly:
     rows = scale(add(extents["T"], constant(2)), 8)
     if "J" not in extents:
         return rows
+    if "P" in extents:  # the panels are an operand; there are bytes of the states
+        return add(add(rows, constant(128)), mul(extents["N"], add(width, constant(DEPTH))))
     columns = scale(add(width, constant(scratch_elements(dtype))), gates)
     return add(add(rows, constant(128)), scale(mul(columns, width), dtype.itemsize))
 

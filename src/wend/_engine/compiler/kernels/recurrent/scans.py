@@ -91,7 +91,7 @@ class StepsKernel:
         lengths = {
             "RH": f.mul(self.rows, self.row), "RJ": f.mul(self.rows, self.wide_row),
             "NH": f.mul(self.sequences, self.row), "JH": f.mul(self.wide_row, self.width),
-            "J": self.wide_row, "T": f.mul(self.count, "8"),
+            "J": self.wide_row, "T": f.mul(self.count, "8"), **self.lengths(),
         }  # fmt: skip
         with f.loop("0", groups) as g:
             here = [
@@ -116,6 +116,10 @@ class StepsKernel:
 
     def prepare(self) -> None:
         """Write what comes before the groups."""
+
+    def lengths(self) -> dict[str, str]:
+        """The bytes of a group of operands of further dims, by the first two letters."""
+        return {}
 
     def group(self, places: list[Any], outs: list[str]) -> None:
         """Write the code of a group."""
@@ -361,13 +365,22 @@ class ForwardKernel(ProductKernel):
                 c = f.add(column, str(block * self.lanes)) if block else column
                 plain = self.builder()
                 totals = [
-                    plain.load(f.at(sums, (gate * self.blocks + block) * vector), self.dtype)
+                    self.sum_at(plain, f.at(sums, (gate * self.blocks + block) * vector))
                     for gate in range(self.gates)
                 ]
                 self.at(first, row, c, places, outs, partial(self.cell, sums=totals))
 
-        self.multiply(state, self.row, count, use)
+        rows, row = self.left(state, count)
+        self.multiply(rows, row, count, use)
         self.copy(f.at(outs[self.states], f.mul(first, self.row)), state, f.mul(count, self.row))
+
+    def left(self, state: str, count: str) -> tuple[str, str]:
+        """The rows that a step multiplies, and the bytes between them."""
+        return state, self.row
+
+    def sum_at(self, b: VectorBuilder, place: str) -> SsaValue:
+        """A vector of sums of a tile."""
+        return b.load(place, self.dtype)
 
     @property
     def state(self) -> int:

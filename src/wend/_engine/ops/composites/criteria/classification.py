@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base import dtypes
-from wend._engine.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
+from wend._engine.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ShapeError,
+    ValueRefused,
+)
 from wend._engine.core.kinds import Size
 from wend._engine.core.primitive import Sample, ops
-from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.symbolic import category_of, hints, numel
 from wend._engine.ops.composites.criteria.losses import (
     LEGACY,
     loss,
@@ -90,6 +96,8 @@ class _Picked:
     """Classes of a target, with those to ignore taken out."""
 
     def __init__(self, target: V, weight: V, ignore_index: V, dtype: dtypes.DType) -> None:
+        if category_of(ignore_index) > dtypes.INT:
+            raise ArgumentTypeError("argument 'ignore_index' must be int, not float")
         self.ignored = target == ignore_index
         self.classes = ops.where(self.ignored, 0, target)
         if weight is None:
@@ -160,6 +168,7 @@ def _nll_samples(rng: np.random.Generator) -> Samples:
     _nll_samples,
     "NllLossBackward0",
     nodes=lambda n, input, **_: _nll_nodes(n, input, input),
+    indices="Target",
 )
 def nll_loss(input: V, target: V, weight: V, ignore_index: V, reduction: str) -> V:
     """y = -weight[target] * input[target], the input log-probabilities.
@@ -197,6 +206,7 @@ def _cross_entropy_samples(rng: np.random.Generator) -> Samples:
     nodes=lambda n, input, target, reduction, label_smoothing, **_: _cross_entropy_nodes(
         n, input, target, reduction, label_smoothing
     ),
+    indices="Target",
 )
 def cross_entropy(
     input: V, target: V, weight: V, ignore_index: V, reduction: str, label_smoothing: float

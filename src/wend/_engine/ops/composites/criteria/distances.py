@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.base.errors import ValueRefused
 from wend._engine.core.kinds import Attr, Dims, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes
@@ -24,12 +25,18 @@ def _normalize_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(5,)), p=3.0, dim=0, eps=1e-3)
 
 
+def _refuse_negative(op: Any, x1: None, x2: None, eps: float = 0.0) -> None:
+    if not eps >= 0:  # NaN as well
+        raise ValueRefused(f"cosine_similarity: eps must be non-negative, got: {eps}")
+
+
 @composite(
     functional=("normalize",),
     grad_name="DivBackward0",
     samples=_normalize_samples,
     supports=FLOATING,
     grad_nodes=lambda n, x, *_: n.Div(x, n.Expand(n.ClampMin(n.LinalgVectorNorm(x)))),
+    format_of="pointwise",
 )
 def normalize(input: Tensor, p: Attr = 2.0, dim: Dims | int = 1, eps: Scalar = 1e-12) -> V:
     """y = x / max(p-norm of x over dim, eps)."""
@@ -58,9 +65,13 @@ def _similarity_samples(rng: np.random.Generator) -> Samples:
     samples=_similarity_samples,
     supports=FLOATING,
     grad_nodes=_similarity_nodes,
+    checked_numbers=_refuse_negative,
 )
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Scalar = 1e-08) -> V:
-    """y = (x1 . x2) / (max(|x1|, eps) max(|x2|, eps)) along dim, of the common shape."""
+    """y = (x1 . x2) / (max(|x1|, eps) max(|x2|, eps)) along dim, of the common shape.
+
+    Raises ValueRefused for an eps below 0.
+    """
     shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
     common = promoted(x1, x2)
     units = []

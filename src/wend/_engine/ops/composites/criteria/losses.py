@@ -63,6 +63,7 @@ def loss(
     grad_name: str = "",
     nodes: Any = None,
     takes_complex: bool = False,
+    indices: str = "",
 ) -> Callable[[Callable[..., V]], Any]:
     """A composite that nn.functional publishes; the body sees halves as float32.
 
@@ -71,6 +72,7 @@ def loss(
 
     nodes: of the losses (see Primitive.grad_nodes), before those of the reduction; a name alone
     stands for a node of the input, which reduces by itself
+    indices: the operand whose elements are classes, as errors name it
     """
     names = [part.split(":")[0].strip() for part in signature.split(", ")]
 
@@ -109,6 +111,7 @@ def loss(
             samples=samples,
             supports=frozenset({"float", "complex"} if takes_complex else {"float"}),
             grad_nodes=None if nodes is None else grad_nodes,
+            indices=indices,
         )(guarded)
 
     return declare
@@ -231,7 +234,7 @@ def smooth_l1_loss(input: V, target: V, reduction: str, beta: float) -> V:
 
     Raises ValueRefused for a negative beta (Girshick, Fast R-CNN, 2015).
     """
-    if beta < 0:
+    if not beta >= 0:
         raise ValueRefused(f"smooth_l1_loss: beta must not be negative, not {beta}")
     require_floats("smooth_l1_loss", input, target)
     _warn_of_broadcast(input, target)
@@ -255,7 +258,7 @@ def huber_loss(input: V, target: V, reduction: str, delta: float, weight: V) -> 
 
     Raises ValueRefused unless delta is positive (Huber, 1964).
     """
-    if delta <= 0:
+    if not delta > 0:
         raise ValueRefused(f"huber_loss: delta must be positive, not {delta}")
     require_floats("huber_loss", input, target)
     _warn_of_broadcast(input, target)

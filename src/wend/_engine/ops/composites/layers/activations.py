@@ -166,7 +166,7 @@ def softplus(input: V, beta: V, threshold: V) -> V:
     return ops.where(scaled > threshold, input, ops.logaddexp(scaled, 0.0) / beta)
 
 
-@_activation(grad_name="LogSigmoidBackward0", onnx=_onnx_logsigmoid)
+@_activation(grad_name="LogSigmoidBackward0", onnx=_onnx_logsigmoid, format_of="none")
 def logsigmoid(input: V) -> V:
     """y = log(sigmoid(x)), without underflow."""
     return 0.0 - ops.logaddexp(-input, 0.0)
@@ -196,11 +196,20 @@ def selu(input: V) -> V:
     return _elu(input, 1.6732632423543772, 1.0507009873554805, 1.0)
 
 
+def _refuse_zero(op: Any, x: None, alpha: float) -> None:
+    if alpha == 0:
+        raise ValueRefused("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
+
+
 @_activation(
-    "input, alpha: scalar = 1.0", functions=("celu",), example=(0.5,), onnx=_onnx("Celu", "alpha")
+    "input, alpha: scalar = 1.0",
+    functions=("celu",),
+    example=(0.5,),
+    onnx=_onnx("Celu", "alpha"),
+    checked_numbers=_refuse_zero,
 )
 def celu(input: V, alpha: V) -> V:
-    """y = x if x > 0 else alpha * (exp(x / alpha) - 1)."""
+    """y = x if x > 0 else alpha * (exp(x / alpha) - 1). Raises ValueRefused for an alpha of 0."""
     return _elu(input, alpha, 1.0, 1.0 / alpha)
 
 
@@ -292,9 +301,14 @@ def hardshrink(input: V, lambd: V) -> V:
 
 @_activation("input, lambd: attr = 0.5", example=(1.0,))
 def softshrink(input: V, lambd: V) -> V:
-    """y = x moved towards 0 by lambd, 0 where |x| <= lambd. Raises ValueRefused for lambd < 0."""
-    if lambd < 0:
-        raise ValueRefused(f"softshrink: lambda must not be negative, but found {lambd}")
+    """y = x moved towards 0 by lambd, 0 where |x| <= lambd.
+
+    Raises ValueRefused for a lambd below 0 or not finite.
+    """
+    if not 0 <= lambd < math.inf:
+        raise ValueRefused(
+            f"softshrink: lambda must not be negative, and be finite, but found {lambd}"
+        )
     shrunk = ops.where(input < -lambd, input + lambd, ops.where(input == input, 0, input))
     return ops.where(input > lambd, input - lambd, shrunk)
 
@@ -330,6 +344,7 @@ def _prelu_samples(rng: np.random.Generator) -> Samples:
     samples=_prelu_samples,
     supports=FLOATING,
     grad_nodes=lambda n, x, weight: n.PreluKernel(x, n.View(weight)),
+    format_of="first",
 )
 def prelu(input: Tensor, weight: Tensor) -> V:
     """y = x if x > 0 else weight * x.
@@ -366,7 +381,7 @@ def _glu_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(2, 2, 0)), dim=1)
 
 
-@composite(functional=("glu",), samples=_glu_samples, supports=FLOATING)
+@composite(functional=("glu",), samples=_glu_samples, supports=FLOATING, format_of="first")
 def glu(input: Tensor, dim: int = -1) -> V:
     """y = a * sigmoid(b), a and b the halves of the input along dim.
 

@@ -199,6 +199,7 @@ def _define(nd: int) -> None:
     composite(
         "input, output_size: attr",
         name=average,
+        format_of="first" if nd < 3 else "none",
         onnx=_onnx_average,
         functional=(average,),
         grad_nodes=lambda n, x, size: _average_nodes(n, nd, x, size),
@@ -208,6 +209,7 @@ def _define(nd: int) -> None:
     composite(
         "input, output_size: attr",
         name=greatest,
+        format_of="first" if nd < 3 else "none",
         functional=(greatest + "_with_indices",),
         grad_nodes=lambda n, x, _: pool_nodes(n, nd, "AdaptiveMaxPool{}D", x),
         supports=frozenset({"int", "float"}),

@@ -224,6 +224,7 @@ def _define(nd: int) -> None:
         functional=(forward,),
         grad_nodes=lambda n, x, weight, bias, *_: _nodes(n, nd, x, weight, bias),
         supports=NUMERIC,
+        format_of="any",
         samples=lambda rng: _conv_samples(rng, nd),
     )(conv)
     composite(
@@ -234,6 +235,7 @@ def _define(nd: int) -> None:
         functional=(backward,),
         grad_nodes=lambda n, x, weight, bias, *_: _nodes(n, nd, x, weight, bias),
         supports=NUMERIC,
+        format_of="any",
         samples=lambda rng: _transposed_samples(rng, nd),
     )(conv_transpose)
 

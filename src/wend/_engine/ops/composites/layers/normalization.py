@@ -309,6 +309,7 @@ def _group_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=FLOATING,
     samples=_group_samples,
     grad_nodes=lambda n, x, _, weight, bias, *how: n.NativeGroupNorm(x, weight, bias),
+    format_of="first",
 )
 def group_norm(
     input: Tensor,
@@ -355,6 +356,7 @@ def _batch_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=FLOATING,
     samples=_batch_samples,
     grad_nodes=lambda n, x, weight, bias, _: n.NativeBatchNorm(x, weight, bias),
+    format_of="first",
 )
 def batch_norm_train(
     input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: Scalar = 1e-5
@@ -397,6 +399,7 @@ def _eval_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=FLOATING,
     samples=_eval_samples,
     grad_nodes=lambda n, x, mean, var, weight, bias, _: n.NativeBatchNorm(x, weight, bias),
+    format_of="first",
 )
 def batch_norm_eval(
     input: Tensor,
@@ -473,6 +476,7 @@ def _response_samples(rng: np.random.Generator) -> Iterator[Sample]:
     supports=FLOATING,
     samples=_response_samples,
     grad_nodes=_response_nodes,
+    format_of="first",
 )
 def local_response_norm(
     input: Tensor, size: Size, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar = 1.0

@@ -56,6 +56,7 @@ def _samples(rng: np.random.Generator) -> Iterator[Sample]:
     samples=_samples,
     supports=ANY_DTYPE,
     grad_nodes=lambda n, x, pad: getattr(n, f"ReflectionPad{len(pad) // 2}D")(x),
+    format_of="first",
 )
 def reflection_pad(input: Tensor, pad: Sizes) -> Tensor:
     """y = input mirrored at both ends, the end elements not repeated; negative pads cut off.
@@ -82,6 +83,7 @@ def reflection_pad(input: Tensor, pad: Sizes) -> Tensor:
     samples=_samples,
     supports=ANY_DTYPE,
     grad_nodes=lambda n, x, pad: getattr(n, f"ReplicationPad{len(pad) // 2}D")(x),
+    format_of="first",
 )
 def replication_pad(input: Tensor, pad: Sizes) -> Tensor:
     """y = input with the end elements repeated; negative pads cut off.

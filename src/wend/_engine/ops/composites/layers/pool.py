@@ -6,13 +6,14 @@ extent is one structure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, float32, int64
-from wend._engine.base.errors import ShapeError
+from wend._engine.base.errors import DivisionByZero, ShapeError
 from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, numel, sym_min
@@ -227,6 +228,12 @@ def _average_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
 
 def _lp_pool(op: str, nd: int, x: Tensor, *how: Any) -> Tensor:
     norm_type, kernel, stride, ceil_mode = how
+    if norm_type == 0:
+        raise DivisionByZero(f"{op}: float division by zero: norm_type is {norm_type}")
+    if abs(norm_type) == math.inf:
+        sign = math.copysign(1, norm_type)
+        greatest = getattr(ops, f"max_pool{nd}d")
+        return ops.mul(greatest(ops.mul(ops.abs(x), sign), kernel, stride, 0, 1, ceil_mode), sign)
     power = _average(op, nd, ops.pow(x, norm_type), kernel, stride, (0,), ceil_mode, True, None)
     power = ops.mul(power, numel(per_dim(op, "kernel_size", kernel, nd)))
     return ops.pow(ops.mul(ops.sign(power), ops.relu(ops.abs(power))), 1 / norm_type)
@@ -312,7 +319,8 @@ def _define(nd: int) -> None:
 
         body.__doc__ = doc + _OVER
         body.__module__ = __name__
-        composite(signature, name=name, samples=lambda rng: samples(rng, nd), **facts)(body)
+        more: Any = {"format_of": "first", "samples": lambda rng: samples(rng, nd)}
+        composite(signature, name=name, **more | facts)(body)
 
     window = "kernel_size: sizes, stride: sizes? = None, padding: sizes = (0,)"
     publish(
@@ -344,6 +352,7 @@ def _define(nd: int) -> None:
         _average,
         _average_samples,
         onnx=_onnx_average,
+        format_of="first" if nd < 3 else "none",  # as PyTorch's kernels do
         functional=(f"avg_pool{nd}d",),
         grad_nodes=lambda n, x, *_: pool_nodes(n, nd, "AvgPool{}D", x),
         supports=frozenset({"int", "float"}),
@@ -351,7 +360,7 @@ def _define(nd: int) -> None:
     publish(
         f"lp_pool{nd}d",
         "y = (sum of x**norm_type over each window) ** (1 / norm_type).",
-        "input, norm_type: scalar, kernel_size: sizes, stride: sizes? = None, "
+        "input, norm_type: attr, kernel_size: sizes, stride: sizes? = None, "
         "ceil_mode: bool = False",
         _lp_pool,
         _lp_samples,

@@ -294,6 +294,7 @@ def _interpolate_samples(rng: np.random.Generator) -> Iterator[Sample]:
     functional=("interpolate",),
     supports=frozenset({"float"}),
     grad_nodes=_nodes,
+    format_of="first",
 )
 def interpolate(
     input: Tensor,
@@ -352,6 +353,7 @@ def _onnx_shuffle(self: Primitive, g: OnnxBuilder, x: OnnxValue, factor: Size) -
     functions=("pixel_shuffle",),
     functional=("pixel_shuffle",),
     samples=_shuffle_samples,
+    format_of="first",
 )
 def pixel_shuffle(input: Tensor, upscale_factor: Size) -> Tensor:
     """y: (..., C * r * r, H, W) rearranged to (..., C, H * r, W * r).
@@ -384,6 +386,7 @@ def _unshuffle_samples(rng: np.random.Generator) -> Iterator[Sample]:
     functions=("pixel_unshuffle",),
     functional=("pixel_unshuffle",),
     samples=_unshuffle_samples,
+    format_of="first",
 )
 def pixel_unshuffle(input: Tensor, downscale_factor: Size) -> Tensor:
     """y: (..., C, H * r, W * r) rearranged to (..., C * r * r, H, W).
@@ -416,6 +419,7 @@ def _channel_samples(rng: np.random.Generator) -> Iterator[Sample]:
     functions=("channel_shuffle",),
     functional=("channel_shuffle", "native_channel_shuffle"),
     samples=_channel_samples,
+    format_of="first",
 )
 def channel_shuffle(input: Tensor, groups: Size) -> Tensor:
     """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved.

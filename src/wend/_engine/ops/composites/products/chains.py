@@ -195,7 +195,7 @@ def cdist(x1: Tensor, x2: Tensor, p: Attr = 2.0, compute_mode: Attr = None) -> T
             f"cdist: takes (..., n, d) and (..., m, d), but x1 has shape {hints(x1.shape)} and x2 "
             f"{hints(x2.shape)}"
         )
-    if p < 0:
+    if not p >= 0:
         raise ShapeError(f"cdist: only supports non-negative p values, not {p}")
     same_dtype("cdist", x1, x2)
     by_product = _CDIST_MODES[compute_mode] if p == 2 else False

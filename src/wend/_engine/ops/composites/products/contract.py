@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,9 +24,15 @@ from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.sugar import with_out
 
 
-def times(x: Tensor) -> str:
-    """The shape of a matrix as in PyTorch's messages: 3x4."""
-    return "x".join(str(n) for n in hints(x.shape))
+def times(x: Tensor, step: int = 1) -> str:
+    """The shape of a matrix as in PyTorch's messages: 3x4.  step: -1 for its transpose"""
+    return "x".join(str(n) for n in hints(x.shape)[::step])
+
+
+def _flat(x: Tensor) -> str:
+    """The shape of a matrix of all rows, as in PyTorch's messages."""
+    *rows, width = hints(x.shape)
+    return f"{math.prod(rows)}x{width}"
 
 
 def same_dtype(op: str, *tensors: Tensor) -> None:
@@ -324,7 +331,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if input.shape[-1] != weight.shape[-1]:
         raise ShapeError(
             f"linear: input has {input.shape[-1]} features (shape {hints(input.shape)}), but "
-            f"weight takes {weight.shape[-1]} (shape {hints(weight.shape)})"
+            f"weight takes {weight.shape[-1]} (shape {hints(weight.shape)}): mat1 and mat2 shapes "
+            f"cannot be multiplied ({_flat(input)} and {times(weight, -1)})"
         )
     y = ops.contract(input, weight, (len(input.shape) - 1,), (rank - 1,))
     if bias is None:

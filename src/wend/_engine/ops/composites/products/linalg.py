@@ -229,17 +229,24 @@ def _renorm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(x[:, :0], 2, 0, 1.0)
 
 
+def _refuse_negative(op: Any, x: None, maxnorm: float) -> None:
+    if not maxnorm >= 0:  # NaN as well
+        raise ValueRefused(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+
+
 @composite(
     functions=("renorm",),
     methods=("renorm",),
     inplace=True,
     samples=_renorm_samples,
     supports=INEXACT,
+    checked_numbers=_refuse_negative,
 )
 def renorm(input: Tensor, p: Attr, dim: int, maxnorm: Scalar) -> Tensor:
     """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm.
 
-    Raises ShapeError for fewer than two dims, ArgumentError for p that is not above 0.
+    Raises ShapeError for fewer than two dims, ArgumentError for p that is not above 0, or a
+    maxnorm below 0.
     """
     rank = len(input.shape)
     if rank < 2:

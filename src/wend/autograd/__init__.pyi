@@ -1,0 +1,30 @@
+# Made by `python -m wend._tools.stubs`; do not edit.
+# mypy: disable-error-code="overload-overlap,overload-cannot-match,misc,override"
+from wend._engine.base.lazy_modules import load_when_named as load_when_named
+from wend._frontend.autograd.backward import backward as backward
+from wend._frontend.autograd.backward import grad as grad
+from wend._frontend.autograd.grad_modes import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from wend._frontend.autograd.grad_modes import is_anomaly_enabled as is_anomaly_enabled
+from wend._frontend.autograd.grad_modes import set_anomaly_enabled as set_anomaly_enabled
+from wend.autograd import anomaly_mode as anomaly_mode
+from wend.autograd import forward_ad as forward_ad
+from wend.autograd import function as function
+from wend.autograd import functional as functional
+from wend.autograd import grad_mode as grad_mode
+from wend.autograd import graph as graph
+from wend.autograd import profiler as profiler
+from wend.autograd import profiler_util as profiler_util
+from wend.autograd import variable as variable
+from wend.autograd.anomaly_mode import detect_anomaly as detect_anomaly
+from wend.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
+from wend.autograd.function import Function as Function
+from wend.autograd.function import NestedIOFunction as NestedIOFunction
+from wend.autograd.grad_mode import enable_grad as enable_grad
+from wend.autograd.grad_mode import enforce_grad_layout_policy as enforce_grad_layout_policy
+from wend.autograd.grad_mode import inference_mode as inference_mode
+from wend.autograd.grad_mode import no_grad as no_grad
+from wend.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from wend.autograd.grad_mode import set_multithreading_enabled as set_multithreading_enabled
+from wend.autograd.gradcheck import gradcheck as gradcheck
+from wend.autograd.gradcheck import gradgradcheck as gradgradcheck
+from wend.autograd.variable import Variable as Variable

@@ -1,0 +1,1 @@
+"""Archives of PyTorch's TorchScript: read as data, checked, and interpreted op by op."""

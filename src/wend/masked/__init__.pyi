@@ -1,0 +1,31 @@
+# Made by `python -m wend._tools.stubs`; do not edit.
+# mypy: disable-error-code="overload-overlap,overload-cannot-match,misc,override"
+from wend.masked import filling as filling
+from wend.masked import maskedtensor as maskedtensor
+from wend.masked import reductions as reductions
+from wend.masked import scans as scans
+from wend.masked import table as table
+from wend.masked import tensor as tensor
+from wend.masked.reductions import amax as amax
+from wend.masked.reductions import amin as amin
+from wend.masked.reductions import argmax as argmax
+from wend.masked.reductions import argmin as argmin
+from wend.masked.reductions import logsumexp as logsumexp
+from wend.masked.reductions import mean as mean
+from wend.masked.reductions import median as median
+from wend.masked.reductions import norm as norm
+from wend.masked.reductions import prod as prod
+from wend.masked.reductions import std as std
+from wend.masked.reductions import sum as sum
+from wend.masked.reductions import var as var
+from wend.masked.scans import cumprod as cumprod
+from wend.masked.scans import cumsum as cumsum
+from wend.masked.scans import log_softmax as log_softmax
+from wend.masked.scans import logaddexp as logaddexp
+from wend.masked.scans import normalize as normalize
+from wend.masked.scans import softmax as softmax
+from wend.masked.scans import softmin as softmin
+from wend.masked.tensor import MaskedTensor as MaskedTensor
+from wend.masked.tensor import as_masked_tensor as as_masked_tensor
+from wend.masked.tensor import is_masked_tensor as is_masked_tensor
+from wend.masked.tensor import masked_tensor as masked_tensor

@@ -1,0 +1,30 @@
+# Made by `python -m wend._tools.stubs`; do not edit.
+# mypy: disable-error-code="overload-overlap,overload-cannot-match,misc,override"
+from wend.nn.utils import clip_grad as clip_grad
+from wend.nn.utils import convert_parameters as convert_parameters
+from wend.nn.utils import fusion as fusion
+from wend.nn.utils import init as init
+from wend.nn.utils import memory_format as memory_format
+from wend.nn.utils import parametrizations as parametrizations
+from wend.nn.utils import parametrize as parametrize
+from wend.nn.utils import prune as prune
+from wend.nn.utils import rnn as rnn
+from wend.nn.utils import stateless as stateless
+from wend.nn.utils._renormalized import remove_spectral_norm as remove_spectral_norm
+from wend.nn.utils._renormalized import remove_weight_norm as remove_weight_norm
+from wend.nn.utils.clip_grad import clip_grad_norm as clip_grad_norm
+from wend.nn.utils.clip_grad import clip_grad_norm_ as clip_grad_norm_
+from wend.nn.utils.clip_grad import clip_grad_value_ as clip_grad_value_
+from wend.nn.utils.clip_grad import clip_grads_with_norm_ as clip_grads_with_norm_
+from wend.nn.utils.clip_grad import get_total_norm as get_total_norm
+from wend.nn.utils.convert_parameters import parameters_to_vector as parameters_to_vector
+from wend.nn.utils.convert_parameters import vector_to_parameters as vector_to_parameters
+from wend.nn.utils.fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
+from wend.nn.utils.fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
+from wend.nn.utils.fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
+from wend.nn.utils.fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
+from wend.nn.utils.init import skip_init as skip_init
+from wend.nn.utils.memory_format import convert_conv2d_weight_memory_format as convert_conv2d_weight_memory_format
+from wend.nn.utils.memory_format import convert_conv3d_weight_memory_format as convert_conv3d_weight_memory_format
+from wend.nn.utils.spectral_norm import spectral_norm as spectral_norm
+from wend.nn.utils.weight_norm import weight_norm as weight_norm

@@ -1,0 +1,36 @@
+# Made by `python -m wend._tools.stubs`; do not edit.
+# mypy: disable-error-code="overload-overlap,overload-cannot-match,misc,override"
+from wend.optim import adadelta as adadelta
+from wend.optim import adafactor as adafactor
+from wend.optim import adagrad as adagrad
+from wend.optim import adam as adam
+from wend.optim import adamax as adamax
+from wend.optim import adamw as adamw
+from wend.optim import asgd as asgd
+from wend.optim import lbfgs as lbfgs
+from wend.optim import lr_scheduler as lr_scheduler
+from wend.optim import muon as muon
+from wend.optim import nadam as nadam
+from wend.optim import optimizer as optimizer
+from wend.optim import radam as radam
+from wend.optim import rmsprop as rmsprop
+from wend.optim import rprop as rprop
+from wend.optim import sgd as sgd
+from wend.optim import swa_utils as swa_utils
+from wend.optim.adadelta import Adadelta as Adadelta
+from wend.optim.adafactor import Adafactor as Adafactor
+from wend.optim.adagrad import Adagrad as Adagrad
+from wend.optim.adam import Adam as Adam
+from wend.optim.adam import SparseAdam as SparseAdam
+from wend.optim.adamax import Adamax as Adamax
+from wend.optim.adamw import AdamW as AdamW
+from wend.optim.asgd import ASGD as ASGD
+from wend.optim.lbfgs import LBFGS as LBFGS
+from wend.optim.muon import Muon as Muon
+from wend.optim.nadam import NAdam as NAdam
+from wend.optim.optimizer import Optimizer as Optimizer
+from wend.optim.optimizer import swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state
+from wend.optim.radam import RAdam as RAdam
+from wend.optim.rmsprop import RMSprop as RMSprop
+from wend.optim.rprop import Rprop as Rprop
+from wend.optim.sgd import SGD as SGD
