@@ -44,7 +44,7 @@ CASES = [
     ("view of a leaf", lambda ns: ns.ones(2, requires_grad=True)[0].add_(1), errors.GraphError,
      r"add_: a view of a leaf Variable that requires grad"),
     ("device", lambda ns: ns.ones(2) + ns.ones(2, device="cuda"), errors.DeviceError,
-     r"ones: device 'cuda' is not available: Wend computes on 'cpu' only so far"),
+     r"ones: device 'cuda' is not available: no such device is at hand"),
     ("device of a copy", lambda ns: ns.ones(2).to("cuda"), errors.DeviceError,
      r"to: device 'cuda' is not available"),
     ("device of a module", lambda ns: ns.nn.Linear(2, 2).to("cuda"), errors.DeviceError,

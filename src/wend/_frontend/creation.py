@@ -15,6 +15,7 @@ from typing import Any, TypedDict, Unpack
 
 from wend._engine.base import dtypes
 from wend._engine.base.devices import AWAY, CPU, META, DeviceLike, MetaPackage, place_asked
+from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import DType, promote_types
 from wend._engine.base.errors import (
     ArgumentError,
@@ -33,6 +34,7 @@ from wend._engine.core.primitive import ops
 from wend._engine.core.signature import weak_number
 from wend._engine.core.symbolic import SymInt, SymNumber, category_of
 from wend._engine.ops.creation import arange_count
+from wend._frontend import accelerators as _accelerators  # noqa: F401 (registers devices)
 from wend._frontend.aliasing.outside_memory import adopt
 from wend._frontend.formats import (
     Float8Package,
@@ -165,11 +167,21 @@ def finished(op: Any, output: Tensor, options: Options) -> Tensor:
         return written
     if options.place is META:
         output = MetaPackage.load().placed(output)
+    elif options.place is not CPU:
+        output = at_place(output, options.place)
     if options.float8 is not None:
         output = Float8Package.load().cast(output, options.float8)
     if options.requires_grad:
         output.requires_grad_()
     return output
+
+
+def at_place(source: Tensor, place: Device) -> Tensor:
+    """A tensor on the CPU or an accelerator; itself if it lies there already."""
+    if source.device is place:
+        return source
+    there: Tensor = ops.to_device(source, place, source.device)
+    return there
 
 
 def shared(array: object) -> Tensor:
@@ -270,7 +282,8 @@ def moved(source: Tensor, options: Options, asked: bool) -> Tensor:
     if asked and (options.place is META or source.is_meta):
         output: Tensor = MetaPackage.load().moved(source, options.dtype, options.place)
         return output
-    return _shared_or_copied("as_tensor", source, options.dtype)
+    output = _shared_or_copied("as_tensor", source, options.dtype)
+    return at_place(output, options.place) if asked else output
 
 
 def _shared_or_copied(name: str, data: Any, dtype: DType | None) -> Tensor:

@@ -9,7 +9,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from wend._engine.base import dtypes
-from wend._engine.base.devices import META, DeviceLike, MetaPackage, placement, usable
+from wend._engine.base.devices import CPU, META, DeviceLike, MetaPackage, placement, usable
 from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import (
@@ -96,6 +96,8 @@ def to(self: Tensor, *args: object, **kwargs: object) -> Tensor:
             return moved
     if formats.is_float8(dtype):
         return formats.Float8Package.load().cast(self, dtype)  # type: ignore[no-any-return]
+    if place is not None and there is not self.device:
+        self, copy = creation.at_place(self, there), False
     output = _converted(self, creation.checked_dtype("to", dtype), copy)
     return in_format(output, memory_format, "to", fresh=output is not self)
 
@@ -168,17 +170,24 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 def cpu(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
-    """This tensor: already on the CPU."""
-    return self
+    """This tensor on the CPU: itself if it lies there."""
+    return creation.at_place(self, CPU)
 
 
 @short_errors
 def cuda(
     self: Tensor, device: DeviceLike = None, non_blocking: bool = False, memory_format: Any = None
 ) -> Tensor:
-    """Raises DeviceError: no CUDA device is available."""
-    usable(Device("cuda") if device is None else device, "cuda")
-    return self
+    """This tensor on a CUDA device.  Raises DeviceError if there is no such device."""
+    return creation.at_place(self, usable(Device("cuda") if device is None else device, "cuda"))
+
+
+@short_errors
+def xpu(
+    self: Tensor, device: DeviceLike = None, non_blocking: bool = False, memory_format: Any = None
+) -> Tensor:
+    """This tensor on an OpenCL device.  Raises DeviceError if there is no such device."""
+    return creation.at_place(self, usable(Device("xpu") if device is None else device, "xpu"))
 
 
 # -- in-place -------------------------------------------------------------------------------
@@ -663,7 +672,7 @@ for _name, _dtype in CASTS.items():
     setattr(Tensor, _name, _conversion(_name, dtypes.NAMES[_dtype]))
 Tensor.to = _conversion("to", None)
 for _function in (
-    type_as, cpu, cuda, copy_, fill_, zero_, index_put_, fill_diagonal_, set_, resize_,
+    type_as, cpu, cuda, xpu, copy_, fill_, zero_, index_put_, fill_diagonal_, set_, resize_,
     resize_as_, apply_, map_, view_as, is_same_size, equal, allclose, element_size, get_device,
     data_ptr, new, as_subclass, is_shared, share_memory_, pin_memory, is_nonzero, ndimension,
     is_pinned, to_dense, is_floating_point, is_complex, is_signed, is_inference,

@@ -10,14 +10,10 @@ from typing import Any, NoReturn
 
 from wend._engine.base.devices import CPU, DeviceLike, device, usable
 from wend._engine.base.devices import device as Device
-from wend._engine.base.errors import DeviceError, ExecutionError
+from wend._engine.base.errors import DeviceError, ExecutionError, OutOfMemoryError
 from wend._engine.base.tracebacks import short_errors
 
 NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"
-
-
-class OutOfMemoryError(RuntimeError):
-    """A device has no memory left: never raised, as there is no such device."""
 
 
 class AcceleratorError(RuntimeError):
@@ -104,6 +100,7 @@ def _flags(**unused: object) -> Iterator[None]:
 __all__ = [
     "CPU",
     "KERNELS_OF_ATTENTION",
+    "OutOfMemoryError",
     "current_accelerator",
     "device",
     "device_count",

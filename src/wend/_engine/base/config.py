@@ -10,6 +10,8 @@
     WEND_COMPILE=0  never run machine code (unset: once the code is ready); force: wait for the code
     WEND_CPU=avx2   make machine code for this level of x86-64 processors, at most the machine's:
                     sse4.2, avx2 or avx512 (read once, when machine code is first made)
+    WEND_XPU=all    the OpenCL devices that are `xpu`: those that are processors too; none: none
+                    (unset: accelerators alone; read once, when devices are first counted)
 
 Reading a setting takes no lock: a rebinding of an attribute is atomic. Changes take the lock, so
 that of two `override` blocks in two threads neither loses its values halfway.
@@ -35,6 +37,7 @@ ENVIRONMENT: Final = (
     "WEND_COMPILE",
     "WEND_CPU",
     "WEND_TRACEBACK",
+    "WEND_XPU",
 )
 #: Levels of x86-64 processors, lowest first, and the feature that a processor of a level has.
 LEVELS: Final = {"sse4.2": "sse4.2", "avx2": "avx2", "avx512": "avx512f"}
@@ -63,6 +66,15 @@ def processor_level(environment: Mapping[str, str] | None = None) -> str:
     if level and level not in LEVELS:
         raise ArgumentError(f"WEND_CPU: {asked!r} is none of {', '.join(LEVELS)}")
     return level
+
+
+def accelerators_asked(environment: Mapping[str, str] | None = None) -> str:
+    """Return the word of WEND_XPU: "", "all" or "none". Raises ArgumentError for another word."""
+    asked = (os.environ if environment is None else environment).get("WEND_XPU", "")
+    word = asked.strip().lower()
+    if word not in {"", "all", "none"}:
+        raise ArgumentError(f"WEND_XPU: {asked!r} is neither all nor none")
+    return word
 
 
 def full_tracebacks(environment: Mapping[str, str] | None = None) -> bool:

@@ -1,5 +1,6 @@
-"""Devices. Wend computes on 'cpu' only; tensors on 'meta' have shapes, dtypes, and no data.
+"""Devices: 'cpu', the accelerators that are at hand, and 'meta' for tensors without data.
 
+The drivers of accelerators register themselves in `COUNTERS`, by PyTorch's name of the device.
 PyTorch's names of further devices construct, so that a program may ask `torch.device("cuda" if
 torch.cuda.is_available() else "cpu")`, and answer clearly when used.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from wend._engine.base.errors import ArgumentTypeError, DeviceError
@@ -44,10 +45,13 @@ class device:
         elif isinstance(type, str):
             type, index = _parse(type, index)
         elif isinstance(type, int) and not isinstance(type, bool):
-            raise DeviceError(
-                f"device: {type} names an accelerator by number, and none is available; "
-                "use device('cpu')"
-            )
+            kind = next((kind for kind in COUNTERS if COUNTERS[kind]()), None)
+            if kind is None:
+                raise DeviceError(
+                    f"device: {type} names an accelerator by number, and none is available; "
+                    "use device('cpu')"
+                )
+            index, type = type, kind
         else:
             raise ArgumentTypeError(
                 f"device: takes a string such as 'cpu', not a {type.__class__.__name__}"
@@ -128,8 +132,38 @@ def _parse(text: str, index: int | None) -> tuple[str, int | None]:
 CPU: Final = device("cpu")
 META: Final = device("meta")
 
+#: Type of accelerator -> the function that counts such devices. A driver is loaded when asked.
+COUNTERS: Final[dict[str, Callable[[], int]]] = {}
+#: Type of accelerator -> the number of the device that is meant where no number is given.
+CURRENT: Final[dict[str, int]] = {}
+_ACCELERATORS: Final[dict[tuple[str, int], device]] = {}
+
+
+def count_of(kind: str) -> int:
+    """How many devices of a type there are: 1 for 'cpu', 0 for those that no driver knows."""
+    if kind == "cpu":
+        return 1
+    return COUNTERS[kind]() if kind in COUNTERS else 0
+
+
+def accelerator(kind: str, index: int) -> device:
+    """The only object for an accelerator: types are compared by it."""
+    place = _ACCELERATORS.get((kind, index))
+    if place is None:
+        place = _ACCELERATORS.setdefault((kind, index), device(kind, index))
+    return place
+
+
 #: Defaults other than the CPU that are in force in some thread. Creation functions look here first.
 AWAY: Final[list[device]] = []
+
+
+def accelerator_among(types: Iterable[Any]) -> device | None:
+    """The accelerator on which a value of some types lies; None for the processor."""
+    if not _ACCELERATORS:
+        return None
+    places = (t.device for t in types if t is not None)
+    return next((place for place in places if place.type not in ("cpu", "meta")), None)
 
 
 class _Defaults(threading.local):
@@ -162,7 +196,7 @@ _DEFAULTS: Final = _Defaults()
 
 
 def default_place() -> device:
-    """Where creation functions of this thread put tensors: CPU or META."""
+    """Where creation functions of this thread put tensors: see `placement`."""
     return _DEFAULTS.stack[-1]
 
 
@@ -172,7 +206,7 @@ def set_default_place(request: object) -> None:
 
 
 def placement(request: object, op: str) -> device:
-    """CPU or META, as asked for. None means the CPU.
+    """CPU, META or an accelerator, as asked for. None means the CPU.
 
     Raises as `usable`.
     """
@@ -182,12 +216,11 @@ def placement(request: object, op: str) -> device:
         request = device(request)
     if isinstance(request, device) and request.type == "meta":
         return META
-    usable(request, op)
-    return CPU
+    return usable(request, op)
 
 
 def place_asked(request: object, op: str) -> device:
-    """CPU or META: where a creation function puts a tensor, by its argument `device`.
+    """Where a creation function puts a tensor, by its argument `device`: see `placement`.
 
     None means the default device of the thread. Raises as `usable`.
     """
@@ -203,26 +236,40 @@ class MetaPackage:
 
 
 def usable(request: object, op: str) -> device:
-    """The device that an op is asked for, checked. None means the CPU.
+    """The device that an op is asked for, checked: CPU or an accelerator. None means the CPU.
 
-    request: device, str or None     op: public name, for the message
+    request: device, str, int or None     op: public name, for the message
     Raises DeviceError if Wend cannot compute there, ArgumentTypeError if `request` is no device.
     """
-    if request is None:
+    if request is None or request is CPU:
         return CPU
     if not isinstance(request, device):
         if not isinstance(request, str | int):
             raise ArgumentTypeError(f"{op}: {type(request).__name__} is no device; give 'cpu'")
         request = device(request)
-    if request.type == "meta":
+    kind = request.type
+    if kind == "meta":
         raise DeviceError(
             f"{op}: the device 'meta' has no data, and cannot be used here; use device='cpu'"
         )
-    if request.type != "cpu":
+    if kind == "cpu":
+        if request.index not in (None, 0):
+            raise DeviceError(f"{op}: device '{request}' is not available: there is one CPU device")
+        return CPU
+    count = count_of(kind)
+    if not count:
         raise DeviceError(
-            f"{op}: device '{request}' is not available: Wend computes on 'cpu' only so far; "
-            "ask torch.cuda.is_available() first, or use device='cpu'"
+            f"{op}: device '{request}' is not available: no such device is at hand; ask "
+            f"torch.{kind if kind in COUNTERS else 'accelerator'}.is_available() first, or use "
+            "device='cpu'"
         )
-    if request.index not in (None, 0):
-        raise DeviceError(f"{op}: device '{request}' is not available: there is one CPU device")
-    return request
+    index = CURRENT.get(kind, 0) if request.index is None else request.index
+    if index >= count:
+        raise DeviceError(
+            f"{op}: device '{request}' is not available: there {_so_many(count, kind)}"
+        )
+    return accelerator(kind, index)
+
+
+def _so_many(count: int, kind: str) -> str:
+    return f"is 1 {kind} device" if count == 1 else f"are {count} {kind} devices"

@@ -6,6 +6,7 @@ import importlib
 import os
 
 from wend._engine.base.modules import import_folder
+from wend._engine.compiler.codegen.device_nest import DeviceNestCode
 from wend._engine.compiler.codegen.known_code import form_of_nest, form_of_tail, recall
 from wend._engine.compiler.codegen.nest import NAME, NestCode
 from wend._engine.compiler.ir.kernel import Kernel, Slot
@@ -17,6 +18,7 @@ from wend._engine.compiler.kernels.matmul.epilogue import NAME as EPILOGUE
 from wend._engine.compiler.kernels.matmul.epilogue import EpilogueCode
 from wend._engine.compiler.kernels.matmul.lowering import product_kernel
 from wend._engine.compiler.kernels.pooling import windows
+from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.registry import kernel_maker
 from wend._engine.compiler.schedule.epilogue_ops import Tail, head_of, tail_of
 from wend._engine.compiler.schedule.fusion_group import Region
@@ -104,9 +106,11 @@ class Emission:
         # An index that is out of range is noted, and row 0 is taken instead: row 0 has to exist.
         accesses = (*nest.loads.values(), *nest.stores.values())
         self.nonempty += [(access.row_extent,) for access in accesses if access.row >= 0]
-        written = recall(form_of_nest(nest), lambda: NestCode(nest).write())
+        make = DeviceNestCode if written_for().is_device else NestCode
+        written = recall(form_of_nest(nest), lambda: make(nest).write())
         kernel = Kernel(NAME, written.text, " ".join([op.name for op in region.ops]))
         kernel.slots, kernel.nest = written.slots, nest
+        kernel.is_whole = written_for().is_device  # work items share the work
         kernel.helpers, kernel.faults = list(written.helpers), list(written.faults)
         kernel.reads = sorted({a.base for a in nest.loads.values()})
         kernel.writes = sorted(nest.stores)

@@ -624,13 +624,13 @@ class Tensor:
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """y[i, j] = the covariance of rows i and j over the observations, given by columns."""
     def cpu(self, memory_format: _memory_format | None = None) -> Tensor:
-        """This tensor: already on the CPU."""
+        """This tensor on the CPU: itself if it lies there."""
     def cross(self, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
         """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.crow_indices`: see `wend.sparse`."""
     def cuda(self, device: _device | _str | _int | None = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
-        """Raises DeviceError: no CUDA device is available."""
+        """This tensor on a CUDA device.  Raises DeviceError if there is no such device."""
     def cummax(self, dim: _int | None) -> _values_indices:
         """(values, indices): greatest element so far along `dim`, and the last place of that value."""
     def cummin(self, dim: _int | None) -> _values_indices:
@@ -1731,6 +1731,8 @@ class Tensor:
         """y = input * log(other); 0 where input is 0, unless other is NaN."""
     def xlogy_(self, other: Tensor | _Number) -> Tensor:
         """y = input * log(other); 0 where input is 0, unless other is NaN."""
+    def xpu(self, device: _device | _str | _int | None = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
+        """This tensor on an OpenCL device.  Raises DeviceError if there is no such device."""
     def zero_(self) -> Tensor:
         """Overwrite every element by 0."""
 def native_new(cls: Any) -> Any: ...

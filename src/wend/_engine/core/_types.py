@@ -8,6 +8,7 @@ part of the core.  A step of a known path only compares its types: the rest runs
 """
 
 from wend._engine.base.arithmetic import power, quotient
+from wend._engine.base.devices import CPU
 from wend._engine.base.errors import DeviceError, ShapeError
 from wend._engine.base.shapes import Size
 
@@ -489,7 +490,7 @@ class Program:
     def out_types(self, types, args):
         """Types of the results for these operand types and run-time args."""
         if self.kinds is None:
-            device = types[0].device if types else self.prim.device_of_result()
+            device = self.prim.place_of(types)
             self.kinds = tuple([intern_kind(d, len(s), device) for s, d in self.outs])
             settle_operand(self, types)
         result = []
@@ -770,9 +771,22 @@ class PrimitiveBase:
                 a += entry[1]
         return out
 
-    def device_of_result(self):
-        """Device of the result of an op without operands."""
-        return SLOTS.default_device()
+    def place_of(self, types):
+        """Device of the results: an accelerator if an operand lies there, else the CPU."""
+        for t in types:
+            if t.device is not CPU:
+                return t.device
+        return types[0].device if types else SLOTS.default_device()
+
+    def check_places(self, types):
+        """Raise DeviceError if operands lie on several devices; 0-d tensors may lie on the CPU."""
+        place = self.place_of(types)
+        for t in types:
+            if t.device is not place and (t.rank or t.device is not CPU):
+                raise DeviceError(
+                    f"{self.name}: expected all tensors to be on the same device, but found "
+                    f"at least two devices, {place} and {t.device}"
+                )
 
     def typed(self, types, args):
         """(program, result types) for operand types and run-time args; cold ones run the rule."""
@@ -812,12 +826,7 @@ class PrimitiveBase:
 
     def new_program(self, kinds, types, args):
         """Run the type rule for a pattern not met before."""
-        for t in types:
-            if t.device is not types[0].device and t.device != types[0].device:
-                raise DeviceError(
-                    f"{self.name}: expected all tensors to be on the same device, but found "
-                    f"at least two devices, {types[0].device} and {t.device}"
-                )
+        self.check_places(types)
         program = self.trace_rule(types, args)
         program.wrap = self.result_wrap()
         program.many = program.wrap is not None

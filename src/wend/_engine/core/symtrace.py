@@ -192,7 +192,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], has_grad: tuple[bool, 
     guards = Guards()
     recorder = Recorder(guards)
     tensors = [recorder.tensor(symbolic_shape(i, t, guards), t) for i, t in enumerate(types)]
-    device = types[0].device if types else prim.device_of_result()
+    device = prim.place_of(types)
     rows = []
     extents = [t.shape for t in types]
     for exprs, dtype in program.outs:

@@ -111,7 +111,7 @@ class TieredPlan:
         sizes, or the machine code has failed and `batch.fault` says why.
         """
         compiled = self.compiled
-        if compiled is None and not self.hopeless and (self.is_due() or config.settings.wait):
+        if compiled is None and not self.hopeless and (self.is_due() or self.at_once):
             self.reference.restore(batch, short=False)
             self.advance()
             compiled = self.compiled
@@ -142,6 +142,11 @@ class TieredPlan:
         if not self.compilation.planned:
             return "being planned"
         return f"{len(self.compilation.left)} kernels are being compiled"
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the first visit waits for machine code: on an accelerator, and by force."""
+        return self.reference.place is not None or config.settings.wait
 
     def begin(self, batch: FlushJob) -> None:
         """Begin planning in a first visit, of a path that is sure to come back."""
@@ -260,7 +265,7 @@ class TieredPlan:
             if obstacle is not None:
                 do_without(obstacle)
                 raise CompileDeclined(obstacle)
-            if config.settings.wait:
+            if self.at_once:
                 self.compiled = compile_plan(self.reference, offer=self.offer)
             elif self.compilation is None:
                 if not makes_room(self):

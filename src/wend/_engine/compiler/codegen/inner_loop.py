@@ -58,7 +58,7 @@ class PhaseCode(Phase):
             value = self.finish(op)
             code.rows[op.out] = value
             if op.out in self.nest.stores:
-                code.scalar.store(value, code.address(self.nest.stores[op.out], self.nest.outer))
+                code.store_row(value, self.nest.stores[op.out])
 
     def line(self) -> None:
         """Write the loop along the vectors."""
@@ -324,22 +324,25 @@ class PhaseCode(Phase):
             b.mask = both
         stride = access.strides[self.axis]
         where = self.where[id(access)]
-        if stride in (ONE, ZERO) and not (stride == ZERO and b.lanes > 1):
-            return self._near(b, access, where, c)
+        if b.lanes == 1:
+            return self._single(b, access, where, c)
+        if stride == ONE:
+            place = self.at(where, memory_type(access.dtype), self.position(c))
+            return b.load(place, access.dtype)
         return b.gather(self.pointers(access, where, c), access.dtype)
 
-    def _near(self, b: VectorBuilder, access: Access, where: str, c: int) -> SsaValue:
-        element = memory_type(access.dtype)
-        place = self.text.let(f"getelementptr {element}, ptr {where}, i64 {self.position(c)}")
-        if b.lanes == 1 and access.shifts:
-            return self._guarded(b, access, place)
-        return b.load(place, access.dtype)
-
-    def _guarded(self, b: VectorBuilder, access: Access, place: str) -> SsaValue:
-        """Load an element that may lie outside its operand: another address is read then."""
-        safe = self.code.word(self.code.slots.pointer(access.base, ZERO), "ptr")
-        chosen = self.text.let(f"select i1 {b.mask}, ptr {place}, ptr {safe}")
-        return b.load(chosen, access.dtype)
+    def _single(self, b: VectorBuilder, access: Access, where: str, c: int) -> SsaValue:
+        """Load an element; one that may lie outside its operand is read at a safe address then."""
+        stride = access.strides[self.axis]
+        if stride == ONE:
+            where = self.at(where, memory_type(access.dtype), self.position(c))
+        elif stride != ZERO:
+            where = self.pointers(access, where, c)
+        if access.shifts:
+            safe = self.code.word(self.code.slots.pointer(access.base, ZERO), "ptr")
+            kind = self.code.target.pointer
+            where = self.text.let(f"select i1 {b.mask}, {kind} {where}, {kind} {safe}")
+        return b.load(where, access.dtype)
 
     def pointers(self, access: Access, where: str, c: int) -> str:
         """The addresses of the elements of vector `c`, which are not neighbours."""
@@ -348,16 +351,21 @@ class PhaseCode(Phase):
         apart = b.mul(self.places(c), step)
         element = memory_type(access.dtype)
         kind = vector_type("i64", b.lanes)
-        return self.text.let(f"getelementptr {element}, ptr {where}, {kind} {apart.name}")
+        return self.at(where, element, apart.name, kind)
+
+    def at(self, where: str, element: str, place: str, kind: str = "i64") -> str:
+        """The address of an element, or of each of several; place: its number, of type `kind`."""
+        pointer = self.code.target.pointer
+        return self.text.let(f"getelementptr {element}, {pointer} {where}, {kind} {place}")
 
     def store(self, access: Access, value: SsaValue, c: int) -> None:
         """Store vector `c` of an access."""
-        b, text = self.builders[c], self.text
+        b = self.builders[c]
         where = self.where[id(access)]
         element = memory_type(access.dtype)
         if access.strides[self.axis] == ONE or b.lanes == 1:
             place = (
-                text.let(f"getelementptr {element}, ptr {where}, i64 {self.position(c)}")
+                self.at(where, element, self.position(c))
                 if access.strides[self.axis] == ONE
                 else self.pointers(access, where, c)
             )
@@ -381,7 +389,7 @@ class PhaseCode(Phase):
         if line:
             line = text.let(f"mul i64 {line}, {self.code.poly(self.nest.extents[self.axis])}")
             place = text.let(f"add i64 {line}, {place}")
-        return text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {place}")
+        return self.at(base, memory_type(dtype), place)
 
     def read_back(self, value: int, c: int) -> SsaValue:
         """Load vector `c` of a value that an earlier phase computed."""

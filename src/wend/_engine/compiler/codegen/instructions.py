@@ -38,7 +38,8 @@ class VectorBuilder(Instructions):
         element = memory_type(dtype)
         kind = vector_type(element, self.lanes)
         if self.mask is None or self.lanes == 1:
-            read = self.text.let(f"load {kind}, ptr {pointer}, align {alignment(dtype)}")
+            where = f"{self.target.pointer} {pointer}"
+            read = self.text.let(f"load {kind}, {where}, align {alignment(dtype)}")
         else:
             read = self.text.let(
                 f"call {kind} @llvm.masked.load.{self._memory_suffix(element)}.p0(ptr {pointer}, "
@@ -67,7 +68,8 @@ class VectorBuilder(Instructions):
         kind = vector_type(element, self.lanes)
         written = self.to_memory(value)
         if self.mask is None or self.lanes == 1:
-            self.text.line(f"store {kind} {written}, ptr {pointer}, align {size}")
+            where = f"{self.target.pointer} {pointer}"
+            self.text.line(f"store {kind} {written}, {where}, align {size}")
         else:
             place = pointer, size
             cheap = self.target.masks

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from wend._engine.base import dtypes
@@ -46,8 +45,11 @@ class KernelCode:
         """The name of the LLVM value of a word of the argument block, loaded once."""
         name = self.words.get(slot)
         if name is None:
-            place = self.entry.let(f"getelementptr i64, ptr %block, i64 {slot}")
-            name = self.words[slot] = self.entry.let(f"load {kind}, ptr {place}", "w")
+            pointer = self.target.pointer
+            if kind == "ptr":
+                kind = pointer
+            place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {slot}")
+            name = self.words[slot] = self.entry.let(f"load {kind}, {pointer} {place}", "w")
         return name
 
     def poly(self, p: Poly) -> str:
@@ -72,26 +74,12 @@ class KernelCode:
             self.loops(axes[1:], body)
             del self.counters[axis]
 
-    @contextmanager
-    def counted(self, first: str, last: str) -> Iterator[str]:
+    def counted(self, first: str, last: str) -> AbstractContextManager[str]:
         """A loop over first, first + 1, ... last - 1, around code written inside the `with`.
 
         Yields the counter.
         """
-        text, counter = self.text, self.alloca("i64")
-        text.line(f"store i64 {first}, ptr {counter}")
-        head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
-        text.line(f"br label {head}")
-        text.label(head)
-        i = text.let(f"load i64, ptr {counter}")
-        more = text.let(f"icmp slt i64 {i}, {last}")
-        text.line(f"br i1 {more}, label {inside}, label {done}")
-        text.label(inside)
-        yield i
-        following = text.let(f"add i64 {i}, 1")
-        text.line(f"store i64 {following}, ptr {counter}")
-        text.line(f"br label {head}")
-        text.label(done)
+        return self.text.counted(self.alloca("i64"), first, last)
 
     def bounds(self, axis: int) -> tuple[str, str]:
         """The beginning and the end of the loop of an axis."""
@@ -116,7 +104,8 @@ class KernelCode:
             total = text.let(f"add i64 {total}, {part}") if total else part
         if not total:
             return base
-        return text.let(f"getelementptr {memory_type(access.dtype)}, ptr {base}, i64 {total}")
+        element = memory_type(access.dtype)
+        return text.let(f"getelementptr {element}, {self.target.pointer} {base}, i64 {total}")
 
     def steps(self, access: Access, axes: list[int]) -> str:
         """The elements from an access's first element to that of the counters; "" for none."""
@@ -149,6 +138,10 @@ class KernelCode:
             condition = b.bitwise_and(condition, b.ge(place, b.number(0, dtypes.int64)))
             condition = b.bitwise_and(condition, b.lt(place, length))
         return condition
+
+    def store_row(self, value: SsaValue, access: Access) -> None:
+        """Store a scalar of a turn of the outer loops."""
+        self.scalar.store(value, self.address(access, self.nest.outer))
 
     def add_to_memory(self, op: Op, value: SsaValue, address: str) -> None:
         """Fold a value into an element in memory."""

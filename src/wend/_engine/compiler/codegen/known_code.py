@@ -22,6 +22,7 @@ from wend._engine.compiler.ir.symbolic_extents import ZERO, Poly, add, known, pr
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.schedule.epilogue_ops import Tail
 from wend._engine.compiler.schedule.loop_order import Access, Nest
+from wend._engine.compiler.schedule.work_items import WorkItems
 
 #: The number of forms whose code is kept.
 MOST = 512
@@ -212,6 +213,8 @@ def form_of_nest(nest: Nest) -> KernelForm | None:
     sizes = sorted({access.dtype.itemsize for access in accesses})
     facts.append(form.polys([total, *(scale(row, size) for size in sizes)]))
     facts.append(form.values.get(-1))
+    if written_for().is_device:
+        facts.append(form.polys(WorkItems(nest).extents()))
     return form
 
 

@@ -69,7 +69,11 @@ class NestCode(KernelCode):
                     self.row(op)
             ops, again = nest.demanded(phase)
             if ops:
-                PhaseCode(self, self.traffic, ops, again).write()
+                self.phase(ops, again).write()
+
+    def phase(self, ops: list[Op], again: set[int]) -> PhaseCode:
+        """Return the code of a phase under way.  again: the values that are read back"""
+        return PhaseCode(self, self.traffic, ops, again)
 
     def row(self, op: Op) -> None:
         """Write an op on scalars, once per turn of the outer loops."""
@@ -85,7 +89,7 @@ class NestCode(KernelCode):
             return
         self.rows[op.out] = value
         if op.out in nest.stores:
-            self.scalar.store(value, self.address(nest.stores[op.out], nest.outer))
+            self.store_row(value, nest.stores[op.out])
 
     def scalar_operand(self, op: Op, k: int) -> SsaValue:
         """Return operand `k` of a row op."""
@@ -104,5 +108,6 @@ class NestCode(KernelCode):
         if access.shifts:
             safe = self.word(self.slots.pointer(access.base, ZERO), "ptr")
             inside = self.inside(access.shifts).name
-            address = self.text.let(f"select i1 {inside}, ptr {address}, ptr {safe}")
+            kind = self.target.pointer
+            address = self.text.let(f"select i1 {inside}, {kind} {address}, {kind} {safe}")
         return self.scalar.load(address, access.dtype)

@@ -40,8 +40,11 @@ class Faults:
             lines += [f"  {name} = alloca {kind}", f"  store {kind} {zero}, ptr {name}"]
         return "\n".join(lines)
 
-    def leave(self, text: Text, word: str) -> None:
-        """Add the failures to the 64-bit word at the pointer `word`; threads may share it."""
+    def leave(self, text: Text, word: str, pointer: str = "ptr") -> None:
+        """Add the failures to the 64-bit word at the address `word`; threads may share it.
+
+        pointer: LLVM's type of the address
+        """
         total = ""
         for (message, lanes), name in self._slots.items():
             failed = text.let(f"load {vector_type('i1', lanes)}, ptr {name}")
@@ -52,4 +55,4 @@ class Faults:
             bit = text.let(f"shl i64 {bit}, {self.messages.index(message)}")
             total = text.let(f"or i64 {total}, {bit}") if total else bit
         if total:
-            text.let(f"atomicrmw or ptr {word}, i64 {total} monotonic")
+            text.let(f"atomicrmw or {pointer} {word}, i64 {total} monotonic")

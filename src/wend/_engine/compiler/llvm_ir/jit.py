@@ -50,6 +50,9 @@ PASSES: Final = (
     "global_dead_code_eliminate",
 )
 
+#: Passes that write what no translation to SPIR-V knows: integers of odd sizes, for one.
+_NOT_FOR_DEVICES: Final = frozenset({"instruction_combine"})
+
 #: The processors that the generator knows, as named by `platform.machine`.
 _PROCESSORS: Final = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
 _PROBE: Final = "define i64 @probe(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
@@ -85,7 +88,9 @@ class Target(Record):
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes in the widest vector register."""
+        """Bytes in the widest vector register; of an accelerator, whose lanes are work items, 4."""
+        if self.is_device:
+            return 4
         return 64 if self.has("avx512f") else 32 if self.has("avx") else 16
 
     @property
@@ -101,7 +106,7 @@ class Target(Record):
     @property
     def fused(self) -> bool:
         """Whether the processor multiplies and adds with a single rounding."""
-        return self.has("fma") or self.is_arm
+        return self.has("fma") or self.is_arm or self.is_device
 
     @property
     def converts_halves(self) -> bool:
@@ -117,6 +122,21 @@ class Target(Record):
     def is_wasm(self) -> bool:
         """Whether the processor is WebAssembly's."""
         return self.triple.startswith("wasm32")
+
+    @property
+    def is_device(self) -> bool:
+        """Whether this is an accelerator, by OpenCL or of NVIDIA."""
+        return self.triple.startswith(("spirv64", "nvptx64"))
+
+    @property
+    def is_nvidia(self) -> bool:
+        """Whether this is an accelerator of NVIDIA."""
+        return self.triple.startswith("nvptx64")
+
+    @property
+    def pointer(self) -> str:
+        """LLVM's type of an address in the memory of operands and results."""
+        return "ptr addrspace(1)" if self.is_device else "ptr"
 
 
 class Library:
@@ -260,6 +280,10 @@ def _machine(target: Target) -> Any:
     if target.triple != binding.get_process_triple():
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
+    if target.is_device:
+        return binding.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu, features=target.features, opt=3 if target.is_nvidia else 0
+        )
     return binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu,
         features=target.features,
@@ -473,6 +497,24 @@ def machine_code(text: str, target: Target) -> bytes:
         return _translate(text, target)
 
 
+def device_code(text: str, target: Target) -> bytes:
+    """Return a module for an accelerator: SPIR-V, or the text of PTX. Raises CompileError."""
+    with _lock:
+        key = _key_of(text, [], target)
+        code = _object_cache().get(key)
+        if code is None:
+            module = _optimized(text, target)
+            if target.is_nvidia:
+                code = str(_machine(target).emit_assembly(module)).encode()
+            else:
+                code = bytes(_machine(target).emit_object(module))
+            _object_cache().put(key, code)
+            counters.compiled += 1
+        else:
+            counters.loaded += 1
+        return code
+
+
 def linkable_code(
     modules: Mapping[str, Mapping[str, str]],
     target: Target,
@@ -556,7 +598,8 @@ def _optimized(
                 item.linkage = "internal"
     passes = binding.create_new_module_pass_manager()
     for name in PASSES:
-        getattr(passes, f"add_{name}_pass")()
+        if not (target.is_device and name in _NOT_FOR_DEVICES):
+            getattr(passes, f"add_{name}_pass")()
     passes.run(module, _builder(target))
     return module
 

@@ -49,6 +49,27 @@ class Text:
         self.line(f"br label %next.{number}")
         self.label(f"next.{number}")
 
+    @contextmanager
+    def counted(self, counter: str, first: str, last: str, step: str = "1") -> Iterator[str]:
+        """A loop over first, first + step, ... < last, around code written inside the `with`.
+
+        counter: the address of a variable for the loop
+        Yields the value of the counter.
+        """
+        self.line(f"store i64 {first}, ptr {counter}")
+        head, inside, done = (self.fresh(n) for n in ("head", "body", "done"))
+        self.line(f"br label {head}")
+        self.label(head)
+        i = self.let(f"load i64, ptr {counter}")
+        more = self.let(f"icmp slt i64 {i}, {last}")
+        self.line(f"br i1 {more}, label {inside}, label {done}")
+        self.label(inside)
+        yield i
+        following = self.let(f"add i64 {i}, {step}")
+        self.line(f"store i64 {following}, ptr {counter}")
+        self.line(f"br label {head}")
+        self.label(done)
+
     def render(self) -> str:
         """The lines as text."""
         return "\n".join(self.lines)

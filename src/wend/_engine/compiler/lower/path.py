@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.base.dtypes import complex128
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import HOST, Function, Layout
+from wend._engine.compiler.ir.loops import HOST, NESTED, Function, Layout, Op
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
+from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
 from wend._engine.compiler.lower.registry import rule_of
 from wend._engine.compiler.lower.sums_of_products import join_products
@@ -18,13 +20,29 @@ from wend._engine.compiler.stages import Sliced
 from wend._engine.core.graph import Node, PathGraph
 from wend._engine.ops.basic import Identity
 
+#: Ops, each with the dtypes of its values, that no accelerator has a kernel for.
+_NOT_FOR_DEVICES: set[Any] = set()
+NO_DEVICE_KERNEL = "there is no kernel of an accelerator for it"
+
 
 def lower_path(path: PathGraph, needed: frozenset[int]) -> Sliced[Function]:
     """Return the loops of all nodes, and lower a node in each slice.
 
+    For an accelerator, a node whose loops it has no kernel for is left to the processor. Rules may
+    have noted its loops in several tables by then: the path is lowered anew.
+
     needed: the values that the function returns
     """
-    low = Lowering(path, needed)
+    while True:
+        low = Lowering(path, needed)
+        function = yield from _lowered(low)
+        if function is not None:
+            return function
+
+
+def _lowered(low: Lowering) -> Sliced[Function | None]:
+    """Return the loops of all nodes; None if a node has just been noted in `_NOT_FOR_DEVICES`."""
+    path, needed = low.path, low.needed
     yield from find_extents(path, low.extents)
     f = low.function
     nodes = join_products(low)
@@ -35,8 +53,13 @@ def lower_path(path: PathGraph, needed: frozenset[int]) -> Sliced[Function]:
     f.inputs = sorted(i for i in used if i not in results)
     for i in f.inputs:
         f.dtypes[i] = path.dtype_of(i)
+    is_device = written_for().is_device
     for node in low.nodes:
+        begin = len(f.ops)
         _lower(low, node)
+        if is_device and not all(_is_for_devices(f, op) for op in f.ops[begin:]):
+            _NOT_FOR_DEVICES.add(_form(low, node))
+            return None
         yield
     f.outputs = sorted(i for i in needed if i in results)
     for i in f.outputs:
@@ -77,6 +100,9 @@ def _lower(low: Lowering, node: Node) -> None:
     if inputs is not node.inputs:
         node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
     rule = rule_of(type(prim))
+    if _NOT_FOR_DEVICES and written_for().is_device and _form(low, node) in _NOT_FOR_DEVICES:
+        low.host(node, NO_DEVICE_KERNEL)
+        return
     low.refusal = ""
     traced = isinstance(prim, Identity) or low.extents.holds_for(node)
     if rule is None:
@@ -85,6 +111,19 @@ def _lower(low: Lowering, node: Node) -> None:
         low.host(node, "its kernel was made for operands of other numbers of dims")
     elif not rule(low, node):
         low.host(node, _refusal(low, node))
+
+
+def _form(low: Lowering, node: Node) -> Any:
+    """What decides whether an accelerator has a kernel for a node."""
+    return node.prim, tuple([low.path.dtype_of(i) for i in (*node.inputs, *node.outputs)])
+
+
+def _is_for_devices(f: Function, op: Op) -> bool:
+    """Whether accelerators have kernels for the loops of an op, or the processor runs it."""
+    if op.kind == HOST:
+        return True
+    values = (*op.outputs, *(read.value for read in op.reads))
+    return op.kind in NESTED and complex128 not in [f.dtypes.get(i) for i in values]
 
 
 def _refusal(low: Lowering, node: Node) -> str:

@@ -33,6 +33,7 @@ from wend._engine.ops.elementwise.transcendental import Exp
 from wend._engine.ops.extremes import Amax
 from wend._engine.ops.joining import Clone, SumTo
 from wend._engine.ops.neural.patches import Patches
+from wend._engine.ops.placing import ToDevice
 from wend._engine.ops.reduce import Reduction, Sum
 from wend._engine.ops.user import UserFunction
 from wend._engine.ops.views.complexes import Part
@@ -104,7 +105,7 @@ def elementwise(low: Lowering, node: Node) -> bool:
     return True
 
 
-@lowers(Clone)
+@lowers(Clone, ToDevice)
 def clone(low: Lowering, node: Node) -> bool:
     """A copy in separate memory."""
     space = low.function.shape(node.inputs[0])

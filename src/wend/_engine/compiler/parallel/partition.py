@@ -133,6 +133,8 @@ class Partitioner:
 
 def cutter(kernel: Kernel) -> Partitioner | None:
     """Return the partitioner of a kernel; None if the kernel always stays whole."""
+    if kernel.is_whole:
+        return None
     if kernel.nest is not None:
         return _loops(kernel)
     words = Words(kernel)

@@ -31,8 +31,9 @@ class Arena:
 
     __slots__ = ("address", "memory", "origin", "size")
 
-    def __init__(self, size: int) -> None:
-        self.memory = np.empty(size + ALIGNMENT, np.uint8)
+    def __init__(self, size: int, make: Any = np.empty) -> None:
+        """make: makes an array of a shape and a dtype"""
+        self.memory = make(size + ALIGNMENT, np.uint8)
         self.origin = self.memory.ctypes.data
         self.address = aligned(self.origin)
         self.size = size

@@ -122,6 +122,7 @@ class ArgumentBlockMaker:
         frame.places = plan.moving.places
         frame.numbers = skeleton.numbers
         frame.needs_types = skeleton.needs_types
+        frame.device = plan.device
         frame.moves = frame.weights = ()
         frame.steps = self.steps()
         skeleton.handed = self.hand_out(frame)
@@ -314,6 +315,8 @@ class BlockOwner(Visit):
             array = np.asarray(item)
             if not array.flags.c_contiguous or not array.flags.aligned or array.base is not None:
                 array = np.array(array, order="C")
+            if self.plan.device is not None:
+                array = self.plan.device.copied(array)
             frame.found[out] = array
             _launch.write_word(
                 frame.table + 8 * self.skeleton.source[out], _launch.address_of(array)

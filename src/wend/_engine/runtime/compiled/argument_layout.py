@@ -405,6 +405,8 @@ class ArgumentLayout:
             self._numbers.append((8 * at, slot.a, slot.b))
         elif kind == "function":
             self._words[at] = self.plan.libraries[slot.a].address(slot.b)
+        elif kind == "fault" and self.plan.device is not None:
+            self._words[at] = self.plan.device.fault
         elif kind in ("fault", "block"):
             self._words[at] = 8 * (start + slot.a) if kind == "block" else 0
             self._relative.append(at)

@@ -9,6 +9,7 @@ from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.stages import CompiledPath
 from wend._engine.runtime.compiled.arena import Placing
+from wend._engine.runtime.devices.queue import Accelerator
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 
 
@@ -16,6 +17,7 @@ class FramedPlan:
     """A plan as its frames see it.
 
     libraries: text of a module -> its machine code
+    device: the accelerator that runs the kernels; None for the processor
     moving: the args that move
     leaves: the operands of the plan. Leaves of which only extents are read count too: a plan is
         bound to the types of all.
@@ -33,8 +35,10 @@ class FramedPlan:
         code: CompiledPath,
         libraries: dict[str, Any],
         moving: DynamicOffsets,
+        device: Accelerator | None = None,
     ) -> None:
         self.code, self.libraries, self.moving = code, libraries, moving
+        self.device = device
         self.leaves = (*code.function.inputs, *shown_only(code))
         owners = [r for r in code.results if r.owns]
         self.made = tuple([r.value for r in owners])

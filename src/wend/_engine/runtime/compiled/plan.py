@@ -48,6 +48,7 @@ from wend._engine.runtime.compiled.argument_block import (
 from wend._engine.runtime.compiled.argument_layout import ArgumentLayout
 from wend._engine.runtime.compiled.check_places import check_places_of
 from wend._engine.runtime.compiled.framed_plan import FramedPlan
+from wend._engine.runtime.devices.queue import Accelerator, accelerator_at
 from wend._engine.runtime.native import _bind_select
 from wend._engine.runtime.native.launcher import LARGE
 from wend._engine.runtime.native.launcher import launcher as _launch
@@ -91,13 +92,17 @@ class CompiledPlan(FramedPlan):
     """Kernels and host steps in order, which compute the same values as the reference plan."""
 
     def __init__(
-        self, reference: ReferencePlan, code: CompiledPath, libraries: dict[str, Any]
+        self,
+        reference: ReferencePlan,
+        code: CompiledPath,
+        libraries: dict[str, Any],
+        device: Accelerator | None = None,
     ) -> None:
         kernels = [(k, step) for k, step in enumerate(code.steps) if isinstance(step, Kernel)]
         candidates = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(kernels)]
         cutters = [(n, k, step.packable, c) for n, k, step, c in candidates if c is not None]
         moving = DynamicOffsets(code, [p for *_, c in cutters for p in c.polys])
-        super().__init__(reference, code, libraries, moving)
+        super().__init__(reference, code, libraries, moving, device)
         self.reference = reference
         self.kernels = kernels
         self.bound: dict[Any, BoundPlan | None] = {}
@@ -125,7 +130,8 @@ class CompiledPlan(FramedPlan):
             for at, r in zip(starts, code.results, strict=False)
             if r.owns
         ]
-        self.results = arrays, np.empty, _launch.large, LARGE
+        makers = (np.empty, _launch.large) if device is None else (device.empty, device.empty)
+        self.results = arrays, *makers, LARGE
         self.gathered = self.places([p for part in self.layouts for p in part])
         self.skeletons: dict[Any, ArgumentLayout] = {}
         self.homes: dict[ArgumentLayout, BoundPlan] = {}  # see `fitted`
@@ -623,6 +629,12 @@ def compile_plan(
     needed: the values to compute, if not the wanted and saved ones
     offer: machine code that a file has brought along for this plan
     """
+    device = None if reference.place is None else accelerator_at(reference.place)
+    if device is not None:
+        with jit.writing_for(device.target):
+            code = finished(planning_of(reference, needed))
+        loaded = {text: device.load(text, names) for text, names in kernel_texts(code).items()}
+        return CompiledPlan(reference, code, loaded, device)
     code = finished(planning_of(reference, needed))
     libraries = {
         text: jit.compile_module(text, names, offer=offer)

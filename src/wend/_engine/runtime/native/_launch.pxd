@@ -70,6 +70,7 @@ cdef class ArgumentBlock:
     cdef public object owner
     cdef public object arena
     cdef public object found
+    cdef public object device
     cdef public list linked
     cdef public tuple entering
     cdef public Py_ssize_t first_out

@@ -57,6 +57,7 @@ class ArgumentBlock:
     linked     each `LinkedPart` of a link of frames, in order, in place of steps: see `parts.links`
     entering   the leaves of a link; their addresses are in the table
     first_out  place in a link's table of the address of the first array that is made
+    device     the accelerator that runs the kernels: see `devices.queue`; None for the processor
     """
 
     def __init__(self, memory):
@@ -68,6 +69,7 @@ class ArgumentBlock:
         self.found = None
         self.arena = None
         self.linked = None
+        self.device = None
 
 
 class LinkedPart:
@@ -131,6 +133,7 @@ def frame_like(model, memory, fault, types, sizes, owner, rest):
     frame.weights = model.weights
     frame.steps = model.steps
     frame.needs_types = model.needs_types
+    frame.device = model.device
     frame.types = types
     frame.sizes = sizes
     frame.owner = owner
@@ -273,6 +276,10 @@ def enter_leaves(frame, leaves, values, kept):
             array = owner_of(frame).dense(array)
             kept.append(array)
             data = array_data(array)
+        if frame.device is not None:
+            array = frame.device.resident(v, array, data)
+            kept.append(array)
+            data = array_data(array)
         put(at, data)
         at += 8
     return at
@@ -326,7 +333,11 @@ def launch(frame, values, types, args, arena, touched):
     for step in frame.steps:
         if step[0] == 0:
             code = start + step[1]
-            run_kernels(code, step[2], frame.release, arena + frame.scratch, frame.room, stoppable)
+            scratch = arena + frame.scratch
+            if frame.device is not None:
+                frame.device.run(code, step[2], scratch, start)
+            else:
+                run_kernels(code, step[2], frame.release, scratch, frame.room, stoppable)
             continue
         if get(frame.fault) != 0:
             return None
@@ -1039,7 +1050,7 @@ def leave(frame):
         free_frames(frame.linked)
     arena = frame.arena
     frame.arena = None
-    if arena is not None:
+    if arena is not None and frame.device is None:
         ARENAS.append(arena)
     frame.busy = False
 
@@ -1100,7 +1111,10 @@ def free_arena(arena):
 
 def take_arena(frame):
     """Take memory for temporaries while the frame runs; return its address."""
-    arena = arena_of(frame.arena_bytes)
+    if frame.device is not None:
+        arena = frame.device.arena(frame.arena_bytes)
+    else:
+        arena = arena_of(frame.arena_bytes)
     frame.arena = arena
     return arena.address
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from wend._engine.base import config, defects
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.devices import accelerator_among
 from wend._engine.base.errors import DefectError, ModuleNotAvailable
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _types
@@ -56,6 +57,8 @@ class ReferencePlan:
     def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
         self.wanted = wanted
         self.roots = roots
+        #: The accelerator of the path's values; None if all lie on the processor.
+        self.place = accelerator_among(path.types)
         self.prepare(path)
 
     def prepare(self, path: PathGraph) -> None:

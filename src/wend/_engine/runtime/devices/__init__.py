@@ -1,0 +1,1 @@
+"""Accelerators: drivers, memory, and the queue of kernels."""

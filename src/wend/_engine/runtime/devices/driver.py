@@ -1,0 +1,81 @@
+"""What the engine asks of an accelerator: seven verbs. A driver is an implementation of these.
+
+Memory of a driver has addresses that the processor can read and write too, when the device has
+nothing to do: OpenCL calls such memory shared, CUDA managed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from wend._engine.base.devices import device
+from wend._engine.compiler.llvm_ir.jit import Target
+
+
+class Properties(NamedTuple):
+    """What a device is.
+
+    name, vendor, version: as the driver tells
+    total_memory: in bytes
+    units: the processors that run groups
+    kind: "gpu", "cpu" or "accelerator"
+    """
+
+    name: str
+    vendor: str
+    version: str
+    total_memory: int
+    units: int
+    kind: str
+
+
+class Call(NamedTuple):
+    """A launch of a function.
+
+    function: as `load` has returned it
+    block: bytes from the beginning of the ring to the argument block
+    groups, items: the number of groups, and of the work items of each
+    """
+
+    function: Any
+    block: int
+    groups: int
+    items: int
+
+
+class Driver(Protocol):
+    """A device, by seven verbs.
+
+    place: the device as users name it
+    target: the processor that code is made for
+    properties: what the device is
+    """
+
+    place: device
+    target: Target
+    properties: Properties
+
+    def allocate(self, size: int) -> int:
+        """Return the address of new memory. Raises MemoryError if there is none left."""
+
+    def free(self, address: int) -> None:
+        """Give memory back that nobody uses any more."""
+
+    def copy_in(self, address: int, source: int, size: int) -> None:
+        """Copy so many bytes from the processor's memory, behind all launches so far."""
+
+    def copy_out(self, target: int, address: int, size: int) -> None:
+        """Copy so many bytes to the processor's memory, when all launches so far are done."""
+
+    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[Any]:
+        """Return the functions of a module. Raises CompileError if the device refuses it.
+
+        ring: the address of the memory in which all argument blocks lie
+        """
+
+    def launch(self, calls: Sequence[Call]) -> None:
+        """Run functions one after the other, behind all launches so far; do not wait."""
+
+    def wait(self) -> None:
+        """Return when all launches are done. Raises DeviceError if the device has failed."""

@@ -1,0 +1,148 @@
+"""OpenCL devices, as `xpu`: through the package pyopencl, which the extra `opencl` installs.
+
+Code is SPIR-V. Memory is shared with the processor (OpenCL calls it fine-grained). Devices that
+cannot share memory, or do not take SPIR-V, are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base.config import accelerators_asked
+from wend._engine.base.devices import COUNTERS, device
+from wend._engine.base.errors import CompileError, DeviceError
+from wend._engine.compiler.llvm_ir.jit import Target
+from wend._engine.runtime.devices.driver import Call, Properties
+from wend._engine.runtime.devices.pool import copy_bytes
+from wend._engine.runtime.devices.queue import DRIVERS
+
+TARGET = Target("spirv64-unknown-unknown", "", "")
+#: The package of a driver that runs kernels on the processor, and the library in it.
+_ON_PROCESSOR = "intel-opencl-rt", "libintelocl.so"
+
+
+@functools.cache
+def devices() -> list[Any]:
+    """All devices that kernels can run on; GPUs, unless WEND_XPU asks for others too."""
+    asked = accelerators_asked()
+    if asked == "none":
+        return []
+    _find_driver()
+    try:
+        import pyopencl as cl
+
+        platforms = cl.get_platforms()
+    except ImportError:  # the extra is not installed
+        return []
+    except cl.Error:  # no driver is installed
+        return []
+    usable = [d for platform in platforms for d in platform.get_devices() if _suits(cl, d)]
+    return [d for d in usable if asked == "all" or not d.type & cl.device_type.CPU]
+
+
+def _find_driver() -> None:
+    """Name the driver that pip has installed, where the system's list of drivers lacks it."""
+    if "OCL_ICD_VENDORS" in os.environ or os.path.isdir("/etc/OpenCL/vendors"):
+        return
+    package, library = _ON_PROCESSOR
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError:  # another driver may be at hand
+        return
+    for file in files:
+        path = os.path.realpath(str(file.locate()))
+        if file.name == library and os.path.exists(path):
+            os.environ["OCL_ICD_VENDORS"] = path
+
+
+def _suits(cl: Any, d: Any) -> bool:
+    """Whether a device shares memory with the processor, and takes SPIR-V."""
+    shared = d.svm_capabilities & cl.device_svm_capabilities.FINE_GRAIN_BUFFER
+    return bool(shared and getattr(d, "il_version", ""))
+
+
+def count() -> int:
+    """How many devices there are."""
+    return len(devices())
+
+
+class OpenCLDriver:
+    """A device of OpenCL."""
+
+    def __init__(self, place: device) -> None:
+        import pyopencl as cl
+
+        # Each message of the driver would be a warning: that it has vectorized a kernel, say.
+        warnings.filterwarnings("ignore", category=cl.CompilerWarning)
+        self.cl = cl
+        self.place = place
+        self.target = TARGET
+        d = self.device = devices()[place.index or 0]
+        self.context = cl.Context([d])
+        self.queue = cl.CommandQueue(self.context, d)
+        self._memory: dict[int, Any] = {}
+        kinds = {cl.device_type.CPU: "cpu", cl.device_type.GPU: "gpu"}
+        self.properties = Properties(
+            d.name.strip(), d.vendor, d.driver_version, d.global_mem_size, d.max_compute_units,
+            kinds.get(d.type, "accelerator"),
+        )  # fmt: skip
+
+    def allocate(self, size: int) -> int:
+        """See `Driver`."""
+        flags = self.cl.svm_mem_flags.READ_WRITE | self.cl.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
+        try:
+            memory = self.cl.SVMAllocation(self.context, size, 64, flags)
+        except self.cl.Error as fault:
+            raise MemoryError(str(fault)) from None
+        self._memory[memory.svm_ptr] = memory
+        return int(memory.svm_ptr)
+
+    def free(self, address: int) -> None:
+        """See `Driver`."""
+        self._memory.pop(address).release()
+
+    def copy_in(self, address: int, source: int, size: int) -> None:
+        """See `Driver`."""
+        self.wait()
+        copy_bytes(address, source, size)
+
+    def copy_out(self, target: int, address: int, size: int) -> None:
+        """See `Driver`."""
+        self.wait()
+        copy_bytes(target, address, size)
+
+    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[Any]:
+        """See `Driver`."""
+        try:
+            program = self.cl.Program(self.context, code).build()
+            kernels = [self.cl.Kernel(program, name) for name in names]
+        except self.cl.Error as fault:
+            raise CompileError(f"{self.place}: the driver refuses a kernel: {fault}") from fault
+        for kernel in kernels:
+            kernel.set_arg(0, self._memory[ring])
+        return kernels
+
+    def launch(self, calls: Sequence[Call]) -> None:
+        """See `Driver`."""
+        enqueue, queue = self.cl.enqueue_nd_range_kernel, self.queue
+        for function, block, groups, items in calls:
+            function.set_arg(1, np.int64(block))
+            enqueue(queue, function, (groups * items,), (items,))
+
+    def wait(self) -> None:
+        """See `Driver`."""
+        try:
+            self.queue.finish()
+        except self.cl.Error as fault:
+            raise DeviceError(f"{self.place}: the device has failed: {fault}") from fault
+
+
+COUNTERS["xpu"] = count
+DRIVERS["xpu"] = OpenCLDriver

@@ -1,0 +1,181 @@
+"""An accelerator as the engine sees it: its memory, its code, and the launches of a plan."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from wend._engine.base.devices import device
+from wend._engine.base.errors import CompileError
+from wend._engine.compiler.codegen.device_nest import Launch, launches_of
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.runtime.compiled.arena import Arena
+from wend._engine.runtime.devices.driver import Call, Driver
+from wend._engine.runtime.devices.pool import Pool, copy_bytes
+from wend._engine.runtime.native._launch_select import CALL_WORDS
+
+#: Bytes of the ring in which argument blocks lie until their kernels have run.
+RING = 1 << 20
+#: The most groups of a launch: each goes on with later turns.
+MOST_GROUPS = 1 << 14
+_WORD = ctypes.c_int64
+
+
+class DeviceLibrary:
+    """The functions of a module, as numbers in the table of their accelerator."""
+
+    def __init__(self, numbers: dict[str, int]) -> None:
+        self._numbers = numbers
+
+    def address(self, name: str) -> int:
+        """The number of a function. Raises CompileError for a name that was not asked for."""
+        try:
+            return self._numbers[name]
+        except KeyError:
+            raise CompileError(f"address: {name!r} is none of {list(self._numbers)}") from None
+
+
+class Accelerator:
+    """A device, its memory and its queue.
+
+    fault: the address of the word in which kernels note failures
+    launches, waits: how often kernels were launched, and waited for, so far
+    copied_in: bytes that were copied to the device's memory
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.place: device = driver.place
+        self.target = driver.target
+        self.pool = Pool(str(driver.place), driver.allocate, driver.free, self.wait)
+        self._functions: list[tuple[Any, Launch]] = []
+        self._libraries: dict[str, DeviceLibrary] = {}
+        self._ring = driver.allocate(RING)
+        self._next = 0
+        self._lock = threading.RLock()
+        self.fault = driver.allocate(64)
+        _WORD.from_address(self.fault).value = 0
+        self.launches = self.waits = self.copied_in = 0
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        """Return an array of the device's memory without a content."""
+        return self.pool.empty(shape, dtype)
+
+    def arena(self, size: int) -> Arena:
+        """Return memory for the temporaries of a run."""
+        return Arena(size, self.pool.empty)
+
+    def copied(self, array: Any) -> Any:
+        """Return an array in the device's memory with the same elements: the array, if it is there.
+
+        array: dense
+        """
+        if self.pool.holds(array.ctypes.data) or not array.size:
+            return array
+        self.copied_in += array.nbytes
+        return self.pool.copy(array)
+
+    def resident(self, value: Any, array: Any, data: int) -> Any:
+        """Return the elements of a leaf in the device's memory, where the leaf keeps them.
+
+        array: the leaf's elements, dense     data: their address
+        """
+        if self.pool.holds(data) or not array.size:
+            return array
+        copy = self.copied(array)
+        if value.extra is None and value.buffer is array and value.type.device is self.place:
+            value.buffer = copy
+        return copy
+
+    # -- code -----------------------------------------------------------------------------------
+
+    def load(self, text: str, names: list[str]) -> DeviceLibrary:
+        """Return the functions of a module, compiled now. Raises CompileError."""
+        with self._lock:
+            library = self._libraries.get(text)
+            if library is None:
+                launches = launches_of(text)
+                code = jit.device_code(text, self.target)
+                numbers = {}
+                for name, function in zip(names, self.driver.load(code, names, self._ring)):
+                    numbers[name] = len(self._functions)
+                    self._functions.append((function, launches[name]))
+                library = self._libraries[text] = DeviceLibrary(numbers)
+            return library
+
+    # -- launches -------------------------------------------------------------------------------
+
+    def run(self, code: int, n: int, scratch: int, fault: int) -> None:
+        """Make n calls in order, and wait for them.
+
+        code: address of the calls     scratch: address of their scratch memory
+        fault: address of the word that failures are added to
+        """
+        words = (_WORD * (CALL_WORDS * n)).from_address(code)
+        with self._lock:
+            calls = []
+            for k in range(0, CALL_WORDS * n, CALL_WORDS):
+                number, block, _, pairs, count = words[k : k + CALL_WORDS]
+                for j in range(count):
+                    pair = (_WORD * 2).from_address(pairs + 16 * j)
+                    _WORD.from_address(pair[0]).value = scratch + pair[1]
+                function, launch = self._functions[number]
+                turns = _WORD.from_address(block + 8 * launch.turns).value
+                if turns > 0:
+                    groups = turns if launch.per_group else -(-turns // launch.items)
+                    at = self._place(block, 8 * launch.words)
+                    calls.append(Call(function, at, min(groups, MOST_GROUPS), launch.items))
+            if not calls:
+                return
+            self.driver.launch(calls)
+            self.launches += len(calls)
+            self.wait()
+            word = _WORD.from_address(self.fault)
+            if word.value:
+                _WORD.from_address(fault).value |= word.value
+                word.value = 0
+
+    def _place(self, block: int, size: int) -> int:
+        """Copy an argument block to the ring; return its place there."""
+        if self._next + size > RING:
+            self.wait()
+            self._next = 0
+        at = self._next
+        copy_bytes(self._ring + at, block, size)
+        self._next = -(-(at + size) // 64) * 64
+        return at
+
+    def wait(self) -> None:
+        """Return when the device has nothing to do."""
+        self.waits += 1
+        self.driver.wait()
+
+
+#: Makes the driver of a device, by its type.
+DRIVERS: dict[str, Callable[[device], Driver]] = {}
+_OPEN: dict[device, Accelerator] = {}
+_opening = threading.Lock()
+
+
+def accelerator_at(place: device) -> Accelerator:
+    """Return the accelerator at a place, opened at the first call. Raises DeviceError."""
+    with _opening:
+        accelerator = _OPEN.get(place)
+        if accelerator is None:
+            accelerator = _OPEN[place] = Accelerator(DRIVERS[place.type](place))
+        return accelerator
+
+
+def opened() -> dict[device, Accelerator]:
+    """The accelerators that have been used."""
+    return dict(_OPEN)
+
+
+def wait_for_all() -> None:
+    """Return when no accelerator has anything to do."""
+    for accelerator in list(_OPEN.values()):
+        accelerator.wait()
