@@ -91,7 +91,7 @@ class DeviceNestCode(NestCode):
         self.verbs = DeviceVerbs(self.target, self.text, self.entry, self.module)
         self.schedule = WorkItems(nest)
         self.shares = self.schedule.shares
-        self.first = ""  # an i1, where a group computes a turn: whether this is its first work item
+        self.first = ""  # an i1, where a group computes a turn: whether this work item is the first
 
     def write(self) -> Written:
         """Return the code of the whole kernel."""
@@ -222,11 +222,11 @@ class DevicePhase(PhaseCode):
     code: DeviceNestCode
 
     def unroll(self) -> int:
-        """A work item computes one element at a time."""
+        """A work item computes an element at a time."""
         return 1
 
     def line(self) -> None:
-        """Write the elements along the last inner loop: one, all, or those of this work item."""
+        """Write the elements along the last inner loop: one, all, or those of this item."""
         code, axis = self.code, self.axis
         if axis in code.counters:
             self.prepare("0")

@@ -22,14 +22,14 @@ from wend._engine.ops.basic import Identity
 
 #: Ops, each with the dtypes of its values, that no accelerator has a kernel for.
 _NOT_FOR_DEVICES: set[Any] = set()
-NO_DEVICE_KERNEL = "there is no kernel of an accelerator for it"
+NO_DEVICE_KERNEL = "accelerators have no kernel for it"
 
 
 def lower_path(path: PathGraph, needed: frozenset[int]) -> Sliced[Function]:
     """Return the loops of all nodes, and lower a node in each slice.
 
-    For an accelerator, a node whose loops it has no kernel for is left to the processor. Rules may
-    have noted its loops in several tables by then: the path is lowered anew.
+    Nodes without a kernel of the accelerator are left to the processor. Rules may have noted loops
+    of such a node in several tables by then: the path is lowered anew.
 
     needed: the values that the function returns
     """
@@ -114,12 +114,12 @@ def _lower(low: Lowering, node: Node) -> None:
 
 
 def _form(low: Lowering, node: Node) -> Any:
-    """What decides whether an accelerator has a kernel for a node."""
-    return node.prim, tuple([low.path.dtype_of(i) for i in (*node.inputs, *node.outputs)])
+    """The facts that decide whether an accelerator has a kernel for a node."""
+    return node.prim, tuple([low.function.dtypes[i] for i in (*node.inputs, *node.outputs)])
 
 
 def _is_for_devices(f: Function, op: Op) -> bool:
-    """Whether accelerators have kernels for the loops of an op, or the processor runs it."""
+    """Whether accelerators have kernels for the loops of an op, or the op is a host step."""
     if op.kind == HOST:
         return True
     values = (*op.outputs, *(read.value for read in op.reads))

@@ -1,8 +1,8 @@
 """Matrix products on an accelerator: tiles of the result, by way of the memory of a group.
 
-A group computes a tile of `TILE` rows and columns. For every `DEPTH` steps of the sum its work
-items bring the parts of both operands into the memory of the group, neighbours in memory by
-neighbours among the work items; then each adds up `SIDE` x `SIDE` elements. The text is the same
+A group computes a tile of `TILE` rows and columns. For every `DEPTH` steps of the sum, the work
+items bring parts of both operands into the memory of the group. Neighbours in memory are brought by
+neighbours among the work items. Then each adds up `SIDE` x `SIDE` elements. The text is the same
 for all sizes and strides.
 
 Source of the method: Volkov and Demmel, "Benchmarking GPUs to tune dense linear algebra", 2008.
@@ -160,7 +160,7 @@ class ProductCode:
     def bring(
         self, room: str, source: str, begin: str, first: str, extent: str, along: str, step: str
     ) -> None:
-        """Bring a part of an operand into the memory of the group; 0 beyond its edges.
+        """Bring a part of an operand into the memory of the group; 0 beyond the edges.
 
         begin, first: the first row (or column), and the first step of the sum
         extent, along, step: the words of the number of rows, their stride, and that of a step
