@@ -34,6 +34,7 @@ from wend._engine.core.primitive import ops
 from wend._engine.core.signature import weak_number
 from wend._engine.core.symbolic import SymInt, SymNumber, category_of
 from wend._engine.ops.creation import arange_count
+from wend._engine.ops.placing import full_beside
 from wend._frontend import accelerators as _accelerators  # noqa: F401 (registers devices)
 from wend._frontend.aliasing.outside_memory import adopt
 from wend._frontend.formats import (
@@ -576,11 +577,16 @@ def empty_permuted(
     return empty_strided(extents, tuple(steps), **keywords)
 
 
+def is_away(source: Tensor) -> bool:
+    """Whether a tensor made like this one would not lie there if no device was named."""
+    return bool(AWAY) or source.value.type.device is not CPU
+
+
 def _like(op: str, source: object, value: object, keywords: Any) -> Tensor:
     try:
         if not keywords and type(source) is Tensor:
             check_fits(op, value, source.dtype)
-            return like(ops.full(source.shape, value, dtype=source.dtype), source)
+            return like(full_beside(source, source.shape, value), source)
         if not isinstance(source, Tensor):
             raise ArgumentTypeError(
                 f"{op}: argument 'input' must be Tensor, not {type(source).__name__}"
@@ -588,7 +594,7 @@ def _like(op: str, source: object, value: object, keywords: Any) -> Tensor:
         if _hot.has_override(source):
             arguments = (source, value) if op == "full_like" else (source,)
             return _hot.slot("torch_function")(globals()[op], arguments, keywords)  # type: ignore[no-any-return]
-        if AWAY and keywords.get("device") is None:
+        if keywords.get("device") is None and is_away(source):
             keywords["device"] = source.device
         options = Options(op, **checked_keywords(op, keywords))
         dtype = options.dtype or source.dtype
@@ -609,7 +615,7 @@ def empty_like(input: Tensor, **keywords: Unpack[TensorOptions]) -> Tensor:
 def zeros_like(input: Tensor, **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[...] = 0, of input's size and type; not part of input's history."""
     if not keywords and type(input) is Tensor:
-        return like(ops.full(input.shape, 0, dtype=input.dtype), input)
+        return like(full_beside(input, input.shape, 0), input)
     return _like("zeros_like", input, 0, keywords)
 
 
@@ -726,7 +732,7 @@ def eye(n: int, m: int | None = None, **keywords: Unpack[TensorOptions]) -> Tens
 def _new(op: str, self: Tensor, size: tuple[Any, ...], value: object, keywords: Any) -> Tensor:
     try:
         extents = sizes_of(op, size, keywords.pop("size", None))
-        if AWAY and keywords.get("device") is None:
+        if keywords.get("device") is None and is_away(self):
             keywords["device"] = self.device
         options = Options(op, **checked_keywords(op, keywords))
         output = ops.full(extents, value, dtype=options.dtype or self.dtype)
@@ -767,7 +773,7 @@ def new_full(
 def new_tensor(self: Tensor, data: Any, **keywords: Unpack[TensorOptions]) -> Tensor:
     """`tensor(data)` of this tensor's type."""
     keywords.setdefault("dtype", self.dtype)
-    if AWAY and keywords.get("device") is None:
+    if keywords.get("device") is None and is_away(self):
         keywords["device"] = self.device
     if isinstance(data, Tensor):
         options = Options("new_tensor", **checked_keywords("new_tensor", keywords))

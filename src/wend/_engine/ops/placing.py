@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.devices import CPU, device
+from wend._engine.base.dtypes import DType
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
@@ -53,3 +54,15 @@ class ToDevice(Primitive):
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), CPU, CPU)
         yield Sample(rng.normal(size=()), CPU, CPU)
+
+
+def beside(x: Tensor, other: Tensor) -> Tensor:
+    """The second tensor on the device of the first: itself if it lies there."""
+    place = x.value.type.device
+    source = other.value.type.device
+    return other if source is place else ops.to_device(other, place, source)
+
+
+def full_beside(x: Tensor, shape: Any, value: Any, dtype: DType | None = None) -> Tensor:
+    """y[...] = value, of the type of `x` if no other is given, on the same device."""
+    return beside(x, ops.full(shape, value, dtype=dtype or x.dtype))

@@ -507,7 +507,8 @@ def device_code(text: str, target: Target) -> bytes:
             if target.is_nvidia:
                 code = str(_machine(target).emit_assembly(module)).encode()
             else:
-                code = bytes(_machine(target).emit_object(module))
+                # LLVM's machine for SPIR-V keeps types of the last module, which are gone by now.
+                code = bytes(_machine.__wrapped__(target).emit_object(module))
             _object_cache().put(key, code)
             counters.compiled += 1
         else:
