@@ -51,7 +51,7 @@ def bound(
     Raises NoMachineCode if there is no machine code (yet), or only for a part of the function.
     """
     compiled = getattr(function.plan, "compiled", None)
-    if compiled is None:
+    if compiled is None or compiled.device is not None:
         raise NoMachineCode
     types = [*types, *function.made_types(types, numbers)]
     found = compiled.find([_hot.held(t, None) for t in types], numbers)
@@ -75,7 +75,7 @@ def fitted(
     Raises NoMachineCode if there is no machine code on addresses.
     """
     compiled = getattr(function.plan, "compiled", None)
-    if compiled is None or not compiled.on_addresses:
+    if compiled is None or compiled.device is not None or not compiled.on_addresses:
         raise NoMachineCode
     types = [*types, *(function.made_types(types, numbers) if made is None else made)]
     found, words = compiled.fitted(types, numbers)

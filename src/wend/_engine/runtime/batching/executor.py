@@ -16,6 +16,7 @@ from typing import Any
 
 from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.devices import accelerator_among
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _trie_policy
 from wend._engine.core._hot import FlushJob, State, Trace, Value
@@ -270,6 +271,8 @@ def sorted_out(batch: FlushJob) -> Execution:
 
     Raises Unsuited if another executor has to run the flush.
     """
+    if accelerator_among(value.type for value in batch.values) is not None:
+        raise Unsuited("its values lie on an accelerator, where groups have no code")
     if BOOK.begin():
         try:
             return Execution(batch)

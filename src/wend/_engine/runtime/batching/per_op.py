@@ -265,7 +265,7 @@ class BoundFunction:
         if function is None or function.plan is None:
             return
         compiled = getattr(function.plan, "compiled", None)
-        if compiled is None:
+        if compiled is None or compiled.device is not None:
             raise NoMachineCode
         made = function.made_types(types, numbers)
         found = compiled.bind([_hot.held(t, None) for t in (*types, *made)], numbers)

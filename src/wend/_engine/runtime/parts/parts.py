@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base import config, defects
+from wend._engine.base.devices import accelerator_among
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _trie_policy
 from wend._engine.core._hot import FlushJob, Segment, State, Trace, Value
@@ -300,6 +301,8 @@ def can_link(trace: Trace, state: State, root: int) -> bool:
 
     The backward pass is recorded as a step then, and what follows belongs to the same flush.
     """
+    if accelerator_among(value.type for value in trace.values) is not None:
+        return False
     try:
         check_backward(trace, _hot.wanted(trace), root, ROOT, LEAST)
     except Unlinkable as reason:  # a decision, no failure: parts run the path
@@ -326,6 +329,8 @@ def why_no_link(run: FlushRun) -> str:
         return "machine code has failed in this flush"
     if whole := why_whole(job):
         return whole
+    if accelerator_among(value.type for value in job.values) is not None:
+        return "its values lie on an accelerator, which is given the kernels of a part at a time"
     if getattr(plan, "linked", None) is None and not is_worth_linking(start):
         return "it has not come back often enough"
     return ""
