@@ -17,6 +17,7 @@ from wend._engine.compiler.kernels.conv.pooled import Pooled
 from wend._engine.compiler.kernels.matmul.epilogue import NAME as EPILOGUE
 from wend._engine.compiler.kernels.matmul.epilogue import EpilogueCode
 from wend._engine.compiler.kernels.matmul.lowering import product_kernel
+from wend._engine.compiler.kernels.on_device.convolution import device_convolution
 from wend._engine.compiler.kernels.on_device.product import device_product
 from wend._engine.compiler.kernels.pooling import windows
 from wend._engine.compiler.llvm_ir.jit import written_for
@@ -77,6 +78,8 @@ class Emission:
         op = region.ops[0]
         if region.kind == "nest":
             kernel = self.nest(self.nests[region.number])
+        elif region.kind == CONVOLVE and written_for().is_device:
+            kernel = device_convolution(self.function, head_of(region))
         elif region.kind == CONVOLVE:
             kernel = convolution(self.function, head_of(region))
             self.pooled.add(kernel, region, self.add_tail(kernel, region))

@@ -10,7 +10,7 @@ from typing import Any
 from wend._engine.base.dtypes import complex128
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import CONTRACT, HOST, NESTED, Function, Layout, Op
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, HOST, NESTED, Function, Layout, Op
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
@@ -20,6 +20,8 @@ from wend._engine.compiler.stages import Sliced
 from wend._engine.core.graph import Node, PathGraph
 from wend._engine.ops.basic import Identity
 
+#: The kinds of ops that accelerators have kernels for.
+_ON_DEVICES = NESTED | {CONTRACT, CONVOLVE}
 #: Ops, each with the dtypes of its values, that no accelerator has a kernel for.
 _NOT_FOR_DEVICES: set[Any] = set()
 NO_DEVICE_KERNEL = "accelerators have no kernel for it"
@@ -123,7 +125,7 @@ def _is_for_devices(f: Function, op: Op) -> bool:
     if op.kind == HOST:
         return True
     values = (*op.outputs, *(read.value for read in op.reads))
-    return op.kind in (*NESTED, CONTRACT) and complex128 not in [f.dtypes.get(i) for i in values]
+    return op.kind in _ON_DEVICES and complex128 not in [f.dtypes.get(i) for i in values]
 
 
 def _refusal(low: Lowering, node: Node) -> str:
