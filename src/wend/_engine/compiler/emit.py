@@ -19,6 +19,7 @@ from wend._engine.compiler.kernels.matmul.epilogue import EpilogueCode
 from wend._engine.compiler.kernels.matmul.lowering import product_kernel
 from wend._engine.compiler.kernels.on_device.convolution import device_convolution
 from wend._engine.compiler.kernels.on_device.product import device_product
+from wend._engine.compiler.kernels.on_device.windows import device_windows
 from wend._engine.compiler.kernels.pooling import windows
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.registry import kernel_maker
@@ -85,6 +86,8 @@ class Emission:
             self.pooled.add(kernel, region, self.add_tail(kernel, region))
         elif region.kind == CONTRACT:
             kernel = self.product(region)
+        elif op.kind == WINDOWS and written_for().is_device:
+            kernel = device_windows(self.function, op)
         elif op.kind == WINDOWS:
             kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
         elif (maker := kernel_maker(op.kind)) is not None:

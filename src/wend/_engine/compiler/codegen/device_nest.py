@@ -107,9 +107,7 @@ class DeviceNestCode(NestCode):
             first, step = verbs.number("group"), verbs.number("groups")
             self.first = self.entry.let(f"icmp eq i64 {verbs.number('item')}, 0")
         else:
-            step = self.entry.let(f"mul i64 {verbs.number('groups')}, {verbs.number('items')}")
-            first = self.entry.let(f"mul i64 {verbs.number('group')}, {verbs.number('items')}")
-            first = self.entry.let(f"add i64 {first}, {verbs.number('item')}")
+            first, step = verbs.numbered()
         with text.counted(self.alloca("i64"), first, self.word(at), step) as turn:
             self.find_counters(turn, schedule.axes)
             self.place_kept(turn)
@@ -193,9 +191,7 @@ class DeviceNestCode(NestCode):
         verbs = DeviceVerbs(self.target, text, entry, self.module)
         function, slots, pointer = self.function, self.slots, self.target.pointer
         b = VectorBuilder(text, self.module, 1, self.target)
-        step = entry.let(f"mul i64 {verbs.number('groups')}, {verbs.number('items')}")
-        first = entry.let(f"mul i64 {verbs.number('group')}, {verbs.number('items')}")
-        first = entry.let(f"add i64 {first}, {verbs.number('item')}")
+        first, step = verbs.numbered()
 
         def word(slot: int, kind: str) -> str:
             place = entry.let(f"getelementptr i64, {pointer} %block, i64 {slot}")

@@ -62,6 +62,12 @@ class DeviceVerbs:
         self.module.need(word, lambda module: f"declare spir_func i64 @{word}(i32)")
         return self.entry.let(f"call spir_func i64 @{word}(i32 0)")
 
+    def numbered(self) -> tuple[str, str]:
+        """The number of the work item among those of all groups, and the number of all: i64s."""
+        total = self.entry.let(f"mul i64 {self.number('groups')}, {self.number('items')}")
+        first = self.entry.let(f"mul i64 {self.number('group')}, {self.number('items')}")
+        return self.entry.let(f"add i64 {first}, {self.number('item')}"), total
+
     def barrier(self) -> None:
         """Wait for all work items of the group, and for their writes to the memory of the group."""
         if self.target.is_nvidia:

@@ -10,7 +10,16 @@ from typing import Any
 from wend._engine.base.dtypes import complex128
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, HOST, NESTED, Function, Layout, Op
+from wend._engine.compiler.ir.loops import (
+    CONTRACT,
+    CONVOLVE,
+    HOST,
+    NESTED,
+    WINDOWS,
+    Function,
+    Layout,
+    Op,
+)
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
@@ -124,6 +133,8 @@ def _is_for_devices(f: Function, op: Op) -> bool:
     """Whether accelerators have kernels for the loops of an op, or the op is a host step."""
     if op.kind == HOST:
         return True
+    if op.kind == WINDOWS:  # the adjoint of taking windows has no such kernel
+        return len(op.outputs) == 2
     values = (*op.outputs, *(read.value for read in op.reads))
     return op.kind in _ON_DEVICES and complex128 not in [f.dtypes.get(i) for i in values]
 
