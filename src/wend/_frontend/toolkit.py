@@ -16,7 +16,7 @@ from wend._engine.base.dtypes import (
 from wend._engine.base.errors import NotImplementedInWend
 from wend._engine.core._hot import Tensor, current_trace, native_new, synchronize
 from wend._engine.core._modules import ACTIVE_HOOKS, ModuleBase
-from wend._engine.core.primitive import REGISTRY, make_function, ops
+from wend._engine.core.primitive import FUNCTIONAL, make_function, ops
 from wend._frontend.aliasing.rebinding import assign as _assign
 from wend._frontend.autograd.backward import enable_grad, is_grad_enabled, no_grad
 from wend._frontend.autograd.function import Function
@@ -35,7 +35,7 @@ from wend._frontend.creation import (
 
 __all__ = [
     "ACTIVE_HOOKS",
-    "REGISTRY",
+    "FUNCTIONAL",
     "Function",
     "ModuleBase",
     "NotImplementedInWend",

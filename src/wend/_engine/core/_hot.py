@@ -1871,7 +1871,6 @@ class OpFunction:
         self.from_float = None  # a number and a tensor
         self.from_int = None
         self.overloads = None
-        self.primitive = None
         self.general = None  # Python function for calls that do not come down to a single op
 
     def __call__(self, *args, **kwargs):
@@ -1881,6 +1880,11 @@ class OpFunction:
         if not isinstance(obj, Tensor):  # as PyTorch's built-in functions
             return self
         return bound_method(self, obj)
+
+    @property
+    def primitive(self):
+        """The class of the op; the first of several."""
+        return self.binder.cls
 
     @property
     def __signature__(self):

@@ -17,7 +17,7 @@ from wend._engine.runtime.backend import MAX_KEYS, MAX_PLANS, Plan, Planner
 from wend._engine.runtime.batching import executor
 from wend._engine.runtime.batching.executor import await_code, run_regions
 from wend._engine.runtime.batching.levels import GroupedPlan
-from wend._engine.runtime.batching.report import next_record
+from wend._engine.runtime.batching.noted import next_record
 from wend._engine.runtime.batching.split_flush import is_chosen, run_in_parts
 from wend._engine.runtime.executors import Executor, FlushRun, compute
 from wend._engine.runtime.flush_log import note_flush, note_grouped

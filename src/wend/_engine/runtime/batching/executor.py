@@ -23,8 +23,8 @@ from wend._engine.core._select import is_compiled
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
 from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.deferred_backward import lead_to
+from wend._engine.runtime.batching.noted import note
 from wend._engine.runtime.batching.per_op import PerOpExecution
-from wend._engine.runtime.batching.report import note
 from wend._engine.runtime.batching.signatures import BOOK, SINGLES, ops_of
 from wend._engine.runtime.batching.slabs import SMALL, Unsuited
 from wend._engine.runtime.tiers import MOST_AWAITED, TieredPlan, is_making_others
