@@ -29,7 +29,6 @@ from wend._engine.runtime.executors import FlushRun
 from wend._engine.runtime.flush_log import PART_ROOTS, note_grouped
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.parts import _cutter_select
-from wend._engine.runtime.parts.links import LinkedPlan, check_backward
 from wend._engine.runtime.parts.slots import NotYet, Unlinkable
 from wend._engine.runtime.tiers import PLANNING, THIRD, TieredPlan
 from wend._engine.transforms.hooks import retaining
@@ -300,6 +299,8 @@ def can_link(trace: Trace, state: State, root: int) -> bool:
 
     The backward pass is recorded as a step then, and what follows belongs to the same flush.
     """
+    from wend._engine.runtime.parts.links import check_backward  # few programs come here
+
     try:
         check_backward(trace, _hot.wanted(trace), root, ROOT, LEAST)
     except Unlinkable as reason:  # a decision, no failure: parts run the path
@@ -348,6 +349,8 @@ def run_link(job: FlushJob, plan: Any) -> str:
         if plan.compiled is not None:
             return "the whole path has got machine code"
     if linked is None:
+        from wend._engine.runtime.parts.links import LinkedPlan
+
         linked = LinkedPlan(plan.reference)
     try:
         if not linked.run(job, ROOT, LEAST):
