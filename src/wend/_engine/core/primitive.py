@@ -73,7 +73,7 @@ class _Registry(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> type[Primitive]:
         op = self.data[name]
-        return op.made() if type(op) is AwaitedClass else op  # type: ignore[no-any-return]
+        return op.made() if type(op) is AwaitedClass else op
 
 
 REGISTRY: MutableMapping[str, type[Primitive]] = _Registry()
@@ -383,7 +383,7 @@ def composite(
     records: dict[str, Any] = in_records(
         {key: value for key, value in call.items() if value} | facts
     )
-    rules = {key: rule for key, rule in facts.items() if key not in RECORD_OF}
+    rules: dict[str, Any] = {k: rule for k, rule in facts.items() if k not in RECORD_OF}
 
     def make(body: Callable[..., R]) -> PublicOp[R]:
         public = name or body.__name__

@@ -12,8 +12,8 @@ change to the generator the digest is not found, and the module is compiled.
     24 each   digest of the text (16), bytes of the compressed object (8); sorted by digest
     ...       the compressed objects, in the order of the index
 
-Numbers begin with their lowest byte. The files lie in the package, beside the compiled core, and are
-trusted as the core is.
+Numbers begin with their lowest byte. The files lie in the package, beside the compiled core, and
+are trusted as the core is.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from wend._engine.core.graph import path_at
 from wend._engine.core.primitive import Primitive
 from wend._engine.core.provenance import current_site
 from wend._engine.core.step_log import NEVER_BACK
-from wend._engine.runtime.batching import executor
+from wend._engine.runtime.batching import group_choice
 from wend._engine.runtime.batching.signatures import Pauses, words
 from wend._engine.runtime.executors import FlushRun
 from wend._engine.runtime.flush_log import PART_ROOTS, note_grouped
@@ -242,7 +242,7 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
     if state is not None and comes_back(state) and not leads_nowhere(state):
         if ENDS not in (state.plans or {}):
             return False
-        awaited = executor.awaited_behind(state)
+        awaited = group_choice.awaited_behind(state)
         if awaited is None or not awaited.goes_on():
             return False
     try:
@@ -307,7 +307,7 @@ def can_link(trace: Trace, state: State, root: int) -> bool:
         put_off(state, reason)
         return False
     assert state.plans is not None
-    state.plans.pop(executor.AWAITED, None)
+    state.plans.pop(group_choice.AWAITED, None)
     return True
 
 
