@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from wend._engine.base.errors import NotAvailable
 
 if TYPE_CHECKING:
-    from pathlib import Path  # not loaded for its name: see `tests/tools/test_import.py`
+    from pathlib import Path  # not loaded for its name: see `tests/base/test_import.py`
 
 
 class System:
