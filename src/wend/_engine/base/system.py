@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path  # not loaded for its name: see `tests/base/test_import.py`
 
 
+def _folder(variable: str | None, default: Path) -> Path:
+    """Return the folder that a variable names, if it is set."""
+    return type(default)(variable) if variable else default
+
+
 class System:
     """A system of no known kind: Python's portable functions only."""
 
@@ -60,11 +65,11 @@ class System:
 
     def cache_folder(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the user's folder for files that can be made again."""
-        return home / (environment.get("XDG_CACHE_HOME") or ".cache")
+        return _folder(environment.get("XDG_CACHE_HOME"), home / ".cache")
 
     def state_folder(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the user's folder for files that are to stay."""
-        return home / (environment.get("XDG_STATE_HOME") or ".local/state")
+        return _folder(environment.get("XDG_STATE_HOME"), home / ".local" / "state")
 
     def owns(self, status: os.stat_result, others: int) -> bool:
         """Return whether a file is this user's and gives nobody else these rights."""
@@ -213,7 +218,7 @@ class Windows(System):
 
     def cache_folder(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the user's folder for files of programs."""
-        return home / (environment.get("LOCALAPPDATA") or "AppData/Local")
+        return _folder(environment.get("LOCALAPPDATA"), home / "AppData" / "Local")
 
     def state_folder(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the user's folder for files of programs."""

@@ -44,9 +44,9 @@ R = TypeVar("R", covariant=True)
 
 
 class AwaitedClass:
-    """The class of a composite, which is made when it is first asked for.
+    """The class of a composite, which is made at the first use.
 
-    Half of all ops are composites, a program uses a few of them, and a class takes a while to make.
+    Half of all ops are composites, a program uses a few composites, and a class costs time.
     """
 
     _lock: ClassVar[threading.RLock] = threading.RLock()

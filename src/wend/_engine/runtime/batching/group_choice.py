@@ -1,6 +1,6 @@
 """Whether groups run a flush, and which plan is awaited meanwhile.
 
-What is asked of each flush is here; `executor.py` runs the groups, and is loaded for the first.
+Each flush asks this module. `executor.py` runs the groups, and is loaded for the first groups.
 """
 
 from __future__ import annotations
