@@ -403,10 +403,11 @@ def composite(
         cls = AwaitedClass(public, members)
         is_view = records["facts"].view if "facts" in records else False
         call = records.get("torch", Composite.torch)
-        cls.function = function = register(cls, public, body.__doc__, call, is_view)
+        function: Any = register(cls, public, body.__doc__, call, is_view)
+        cls.function = function
         for functional in rules.get("functional", ()):
             FUNCTIONAL[functional] = function
-        return function
+        return function  # type: ignore[no-any-return]
 
     return make
 
