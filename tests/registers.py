@@ -112,7 +112,6 @@ def pretend():
     # Machine code that was brought along would be for registers that are not here. What is compiled
     # like this is kept on disk apart from what AVX-512 would run.
     ready_objects.FOLDER = ready_objects.FOLDER / "of-no-processor"
-    ready_objects._names.cache_clear()
     jit._words = lambda target: ("other registers", *words(target))
     jit._machine = lambda target: machine(here if target == other else target)
     jit._optimized = optimized_here

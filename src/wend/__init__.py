@@ -11,54 +11,58 @@ import importlib
 import sys as _sys
 from typing import Any
 
-from wend.version import __version__
-from wend._engine.base import devices as _devices
-from wend._engine.base import former_names as _former_names
-from wend._engine.base.devices import device
-from wend._engine.base.dtypes import ABSENT, ALIASES, NAMES, finfo, iinfo
-from wend._engine.base.dtypes import DType as dtype
-from wend._engine.base.shapes import Size
-from wend._engine.core._modules import PublicModule as _PublicModule
-from wend._engine.core._hot import Tensor
-from wend._engine.core.primitive import PUBLIC as _PUBLIC
-from wend._engine import ops as _ops
-from wend._engine.runtime import flush as _plans
-from wend._frontend.aliasing import rebinding as _aliasing
-from wend._frontend import tensor as _tensor
-from wend._frontend import layout as _layout
-from wend._frontend.interop import exchange as _interop
-from wend._frontend import methods as _methods
-from wend._frontend.formats import *
-from wend._frontend.interop.exchange import from_dlpack
-from wend._frontend.printing import set_printoptions, get_printoptions
-from wend._frontend.creation import *
-from wend._frontend.typed import *
-from wend._frontend.methods import allclose, equal, is_nonzero, is_same_size, positive, typename
-from wend._frontend.public.functions import *
-from wend._frontend.public.complexes import *
-from wend._frontend.random import *
-from wend._frontend.api import *
-from wend._frontend import formats as _formats
-from wend._frontend.public.checks import *
-from wend._frontend import linalg as _linalg
-from wend._frontend.qschemes import *
-from wend._frontend.public.spectrograms import istft, stft
-from wend._frontend import overrides as _overrides
-from wend._frontend.rare.streams import Event, Stream
-from wend._frontend.storage import TypedStorage, UntypedStorage
-from wend._frontend.autograd.backward import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
+from wend._engine.base import collecting as _collecting
 
-for _name, _dtype in {**NAMES, **ALIASES, **ABSENT}.items():
-    globals()[_name] = _dtype
-for _name, _function in _PUBLIC.items():
-    globals().setdefault(_name, _function)
+with _collecting.CollectionPaused():  # the objects that are made here stay, NumPy's too
+    from wend.version import __version__
+    from wend._engine.base import devices as _devices
+    from wend._engine.base import former_names as _former_names
+    from wend._engine.base.devices import device
+    from wend._engine.base.dtypes import ABSENT, ALIASES, NAMES, finfo, iinfo
+    from wend._engine.base.dtypes import DType as dtype
+    from wend._engine.base.shapes import Size
+    from wend._engine.core._modules import PublicModule as _PublicModule
+    from wend._engine.core._hot import Tensor
+    from wend._engine.core.primitive import PUBLIC as _PUBLIC
+    from wend._engine import ops as _ops
+    from wend._engine.runtime import flush as _plans
+    from wend._frontend.aliasing import rebinding as _aliasing
+    from wend._frontend import tensor as _tensor
+    from wend._frontend import layout as _layout
+    from wend._frontend.interop import exchange as _interop
+    from wend._frontend import methods as _methods
+    from wend._frontend.formats import *
+    from wend._frontend.interop.exchange import from_dlpack
+    from wend._frontend.printing import set_printoptions, get_printoptions
+    from wend._frontend.creation import *
+    from wend._frontend.typed import *
+    from wend._frontend.methods import allclose, equal, is_nonzero, is_same_size, positive, typename
+    from wend._frontend.public.functions import *
+    from wend._frontend.public.complexes import *
+    from wend._frontend.random import *
+    from wend._frontend.api import *
+    from wend._frontend import formats as _formats
+    from wend._frontend.public.checks import *
+    from wend._frontend import linalg as _linalg
+    from wend._frontend.qschemes import *
+    from wend._frontend.public.spectrograms import istft, stft
+    from wend._frontend import overrides as _overrides
+    from wend._frontend.rare.streams import Event, Stream
+    from wend._frontend.storage import TypedStorage, UntypedStorage
+    from wend._frontend.autograd.backward import (
+        enable_grad,
+        inference_mode,
+        is_grad_enabled,
+        is_inference_mode_enabled,
+        no_grad,
+        set_grad_enabled,
+    )
+
+    for _name, _dtype in {**NAMES, **ALIASES, **ABSENT}.items():
+        globals()[_name] = _dtype
+    for _name, _function in _PUBLIC.items():
+        globals().setdefault(_name, _function)
+    _collecting.count_as_old()
 
 _AUTOCAST = (
     "autocast is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype "

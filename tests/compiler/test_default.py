@@ -108,6 +108,7 @@ def test_a_plan_that_fails_is_left_to_the_reference_with_one_warning():
     program = (
         BROKEN
         + """
+from wend._engine.runtime.compiled import arena  # fills the place, once
 launcher.fill("arena", broken)  # asked for when a ready plan runs that has temporaries
 for _ in range(5):
     work()

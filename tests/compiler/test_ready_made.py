@@ -19,12 +19,9 @@ def folder(tmp_path, monkeypatch):
         pytest.skip("this processor is below all levels")
     monkeypatch.setattr(ready_objects, "FOLDER", tmp_path / "ready")
     monkeypatch.setattr(ready_made, "texts", lambda: iter([TEXT]))
-    ready_objects._names.cache_clear()
     jit.use_cache(ObjectCache(tmp_path / "objects"))
     yield tmp_path / "ready"
     jit.use_cache(None)
-    monkeypatch.undo()
-    ready_objects._names.cache_clear()
 
 
 def make(folder):
@@ -62,22 +59,67 @@ def test_without_ready_kernels_all_are_compiled(folder):
     assert run(TEXT.replace("5", "7")) == (11, 1, 0)
 
 
-def test_a_file_that_cannot_be_read_counts_as_absent(folder):
-    make(folder)
+def make_two(folder, monkeypatch):
+    """Make the kernels of two texts; return the file, its content, and the second text."""
+    other = TEXT.replace("5", "8")
+    monkeypatch.setattr(ready_made, "texts", lambda: iter([TEXT, other]))
+    assert make(folder) == 2
     (path,) = folder.iterdir()
-    path.write_bytes(b"no object")
+    return path, path.read_bytes(), other
+
+
+@pytest.mark.parametrize("n", [0, 7, 11, 20, 59])
+def test_a_file_that_is_cut_short_counts_as_absent(n, folder, monkeypatch):
+    path, content, other = make_two(folder, monkeypatch)
+    path.write_bytes(content[:n])
+    ready_objects.index_of.cache_clear()
+    assert run() == (9, 1, 0) and run(other) == (12, 1, 0)
+
+
+def test_a_file_of_another_kind_counts_as_absent(folder, monkeypatch):
+    path, content, _ = make_two(folder, monkeypatch)
+    path.write_bytes(b"X" + content[1:])
+    ready_objects.index_of.cache_clear()
     assert run() == (9, 1, 0)
+
+
+def test_an_object_that_cannot_be_read_counts_as_absent(folder, monkeypatch):
+    """The other object is used; the next making makes the first one again."""
+    path, content, other = make_two(folder, monkeypatch)
+    places = sorted(ready_objects.index_of(path).values())
+    last = min(places[1][0], len(content) - 1)
+    path.write_bytes(content[:last] + b"no object")
+    results = [run()[1:], run(other)[1:]]
+    assert sorted(results) == [(0, 1), (1, 0)]
+    assert make(folder) == 2 and path.read_bytes() == content
+
+
+def test_a_file_that_is_removed_later_counts_as_absent(folder, monkeypatch):
+    path, _, other = make_two(folder, monkeypatch)
+    assert run() == (9, 0, 1)
+    path.unlink()
+    assert run(other) == (12, 1, 0)
+
+
+def test_objects_lie_behind_the_index_without_gaps(folder, monkeypatch):
+    path, content, _ = make_two(folder, monkeypatch)
+    index = ready_objects.index_of(path)
+    assert len(index) == 2 and sum(size for _, size in index.values()) < len(content)
+    ends = sorted((start, start + size) for start, size in index.values())
+    assert ends[0][0] == 12 + 2 * 24 and ends[0][1] == ends[1][0] and ends[1][1] == len(content)
 
 
 def test_kernels_of_other_texts_are_removed_and_the_rest_is_kept(folder, monkeypatch):
     make(folder)
     (path,) = folder.iterdir()
+    kept = ready_objects.read_all(path)
+    path, _, other = make_two(folder, monkeypatch)
+    assert len(kept) == 1 and kept.items() < ready_objects.read_all(path).items()
     os.utime(path, (1, 1))
-    other = TEXT.replace("5", "8")
-    monkeypatch.setattr(ready_made, "texts", lambda: iter([TEXT, other]))
-    assert make(folder) == 2 and path.stat().st_mtime == 1
+    assert make(folder) == 2 and path.stat().st_mtime == 1  # nothing has changed
     monkeypatch.setattr(ready_made, "texts", lambda: iter([other]))
-    assert make(folder) == 1 and not path.exists() and len(list(folder.iterdir())) == 1
+    assert make(folder) == 1 and ready_objects.read_all(path).keys().isdisjoint(kept)
+    assert list(folder.iterdir()) == [path]
 
 
 def test_texts_are_those_of_plans():

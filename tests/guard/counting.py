@@ -25,8 +25,9 @@ from wend._engine.core._select import is_compiled
 from wend._engine.core.step_log import ROWS
 from wend._engine.runtime import flush
 from wend._engine.runtime.batching import _grouper_select, backward, deferred_backward, executor
+from wend._engine.runtime.batching.noted import Noted
 from wend._engine.runtime.batching.per_op import PerOpExecution
-from wend._engine.runtime.batching.report import Noted, flushed
+from wend._engine.runtime.batching.report import flushed
 from wend._engine.runtime.compiled.plan import CompiledPlan
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.runners import NodeRun, ReadyRule

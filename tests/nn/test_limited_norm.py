@@ -7,7 +7,7 @@ import wend
 from tries import own_trie
 from wend import nn
 from wend._engine.runtime import flush
-from wend._engine.runtime.batching import executor, signatures
+from wend._engine.runtime.batching import group_choice, signatures
 
 torch = pytest.importorskip("torch")
 WORDS, WIDTH = 30, 4
@@ -111,4 +111,4 @@ def test_look_ups_a_word_at_a_time_run_by_groups(monkeypatch):
     with own_trie():
         read_words()
     assert reasons[-1:] == [""]
-    assert executor.LONG < 12 * 4 * 8
+    assert group_choice.LONG < 12 * 4 * 8

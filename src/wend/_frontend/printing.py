@@ -12,7 +12,6 @@ The rules, in the order of their effect:
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -38,7 +37,6 @@ __all__ = [
 ]
 
 
-@dataclasses.dataclass
 class PrintOptions:
     """How tensors print. `sci_mode` None lets the values decide."""
 
@@ -108,7 +106,7 @@ def _checked_count(name: str, value: object) -> int:
 
 def get_printoptions() -> dict[str, Any]:
     """The options in use, as keyword arguments of `set_printoptions`."""
-    return dataclasses.asdict(OPTIONS)
+    return {name: getattr(OPTIONS, name) for name in PrintOptions.__annotations__}
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from wend._engine.base.dtypes import (
 from wend._engine.base.errors import NotImplementedInWend
 from wend._engine.core._hot import Tensor, current_trace, native_new, synchronize
 from wend._engine.core._modules import ACTIVE_HOOKS, ModuleBase
-from wend._engine.core.primitive import REGISTRY, make_function, ops
+from wend._engine.core.primitive import FUNCTIONAL, make_function, ops
 from wend._engine.ops import placing
 from wend._engine.ops.placing import beside
 from wend._frontend.aliasing.rebinding import assign as _assign
@@ -37,7 +37,7 @@ from wend._frontend.creation import (
 
 __all__ = [
     "ACTIVE_HOOKS",
-    "REGISTRY",
+    "FUNCTIONAL",
     "Function",
     "ModuleBase",
     "NotImplementedInWend",

@@ -23,31 +23,31 @@ STEPS, ROUNDS = 16, 12
 QUIET = 2
 
 
-def run_programs(folder: ready_made.ReadyFolder) -> None:
-    """Run the common programs; each kernel that is asked for comes into the folder."""
+def run_programs(file: ready_made.ReadyFile) -> None:
+    """Run the common programs; each kernel that is asked for comes into the file."""
     from wend._tools.common_programs import programs
 
     for step in programs():
         quiet = 0
         for _ in range(ROUNDS):
-            before = len(folder.wanted)
+            before = len(file.wanted)
             for _ in range(STEPS):
                 step()
             jit.drain()
-            quiet = 0 if len(folder.wanted) > before else quiet + 1
+            quiet = 0 if len(file.wanted) > before else quiet + 1
             if quiet == QUIET:
                 break
 
 
 def make(path: Path) -> int:
     """Write the ready kernels of this processor's level into a folder; return how many."""
-    with ready_made.making(path) as folder:
-        if folder is None:
+    with ready_made.making(path) as file:
+        if file is None:
             return 0
         for text in ready_made.texts():
-            folder.add(text)
-        run_programs(folder)
-    return len(folder.wanted)
+            file.add(text)
+        run_programs(file)
+    return len(file.wanted)
 
 
 def main(path: Path) -> str:

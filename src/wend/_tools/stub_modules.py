@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import itertools
 import pkgutil
 from collections.abc import Iterator
 from types import ModuleType
@@ -88,7 +89,8 @@ def import_lines(imported: dict[str, tuple[str, str]]) -> list[str]:
 def imported_names(module: ModuleType) -> Iterator[tuple[str, tuple[str, str]]]:
     """(public name, (module, name there)) of everything that a module imports from Wend."""
     tree = ast.parse(inspect.getsource(module))
-    for node in tree.body:
+    blocks = [node.body if isinstance(node, ast.With) else [node] for node in tree.body]
+    for node in itertools.chain.from_iterable(blocks):
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("wend."):
             continue
         holder = str(node.module)

@@ -8,7 +8,7 @@ from wend._engine.base.devices import CPU
 from wend._engine.core import _types
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.graph import PathGraph
-from wend._engine.runtime.batching.report import Noted, records
+from wend._engine.runtime.batching.noted import Noted, records
 from wend._engine.runtime.flush_log import Flush, last_passes, last_step
 from wend.debug._watch import WatchedFlush
 

@@ -14,7 +14,7 @@ from wend._engine.core._hot import FlushJob
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.provenance import module_path
 from wend._engine.core.step_log import ROWS
-from wend._engine.runtime.batching.report import Noted, next_record, records
+from wend._engine.runtime.batching.noted import Noted, next_record, records
 from wend._engine.runtime.measure.engine import measure_engine
 from wend._engine.runtime.measure.recorder import RUNNING, MeasuredFlush, Scopes, SliceRecorder
 from wend._engine.runtime.measure.shares import seconds_by_step

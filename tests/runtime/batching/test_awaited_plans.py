@@ -8,8 +8,8 @@ from tries import own_trie
 from wend._engine.base import config
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime import flush, tiers
-from wend._engine.runtime.batching import executor, split_flush
-from wend._engine.runtime.batching.executor import LONG
+from wend._engine.runtime.batching import group_choice, split_flush
+from wend._engine.runtime.batching.group_choice import LONG
 from wend._engine.runtime.flush_log import last_step
 
 WIDTH, STEPS = 6, LONG // 3 + 10
@@ -19,7 +19,7 @@ GROUPS, PLAN = "groups", "NumPy"
 @pytest.fixture(autouse=True)
 def in_the_background(monkeypatch):
     """Plans are compiled in the background, on a trie of their own."""
-    monkeypatch.setattr(executor, "FORGOTTEN", 0.0)  # plans of other tests hold up none here
+    monkeypatch.setattr(group_choice, "FORGOTTEN", 0.0)  # plans of other tests hold up none here
     with own_trie(), config.override(compile=True, wait=False):
         yield
 
@@ -117,19 +117,19 @@ def test_few_ops_of_many_primitives_are_run_by_groups_from_the_third_visit_on():
 
 def test_groups_are_given_up_after_several_slow_visits(monkeypatch):
     """A single visit may be slow: another program runs, or templates are planned."""
-    monkeypatch.setattr(executor, "is_making_others", lambda plan: False)
+    monkeypatch.setattr(group_choice, "is_making_others", lambda plan: False)
     plan = FakePlan()
-    awaited = executor.Awaited(plan)
-    seconds = [9.0] * executor.SETTLED + [2.0] + [9.0] * (executor.SLOWER - 1) + [1.0]
+    awaited = group_choice.Awaited(plan)
+    seconds = [9.0] * group_choice.SETTLED + [2.0] + [9.0] * (group_choice.SLOWER - 1) + [1.0]
     for duration in seconds:
         assert awaited.goes_on()
         awaited.end_visit(True, duration)
-    for _ in range(executor.SLOWER):
+    for _ in range(group_choice.SLOWER):
         assert awaited.goes_on()
         awaited.planning = 5.0
         awaited.end_visit(True, 7.5)  # 2.5 without planning
     assert awaited.goes_on()
-    for _ in range(executor.SLOWER):
+    for _ in range(group_choice.SLOWER):
         assert awaited.goes_on()
         awaited.end_visit(True, 9.0)
     assert not awaited.goes_on()
@@ -147,7 +147,7 @@ class FakePlan:
 def test_a_loop_too_long_to_plan_stays_with_groups(monkeypatch):
     monkeypatch.setattr(tiers, "MOST_AWAITED", 10)
     monkeypatch.setattr(tiers, "VISITS", 0)
-    monkeypatch.setattr(executor, "SETTLED", 100)  # groups stay, however slow the machine is
+    monkeypatch.setattr(group_choice, "SETTLED", 100)  # groups stay, however slow the machine is
     parameters = weights()
     expected = gradients_by_hand(*parameters)
     for _ in range(2):
@@ -228,7 +228,7 @@ def test_two_endings_of_one_loop_are_both_right():
 
 def test_a_loop_whose_backward_pass_is_too_long_to_plan_stays_with_groups(monkeypatch):
     """The loop alone would be planned; its values are read before the backward pass begins."""
-    monkeypatch.setattr(executor, "MOST_AWAITED", 10)
+    monkeypatch.setattr(group_choice, "MOST_AWAITED", 10)
     parameters = weights()
     expected = gradients_by_hand(*parameters)
     for k in range(6):

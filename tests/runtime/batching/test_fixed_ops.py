@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend._engine.runtime.batching.report import NOTED, Noted, forget
+from wend._engine.runtime.batching.noted import NOTED, Noted, forget
 
 torch = pytest.importorskip("torch")
 

@@ -7,8 +7,8 @@ import wend as torch
 from tries import own_trie
 from wend._engine.base import config
 from wend._engine.core import _hot
-from wend._engine.runtime.batching import executor
-from wend._engine.runtime.batching.executor import ENOUGH, LONG, SHARE
+from wend._engine.runtime.batching import group_choice
+from wend._engine.runtime.batching.group_choice import ENOUGH, LONG, SHARE
 from wend._engine.runtime.flush_log import last_step
 
 WIDTH = 6
@@ -69,7 +69,7 @@ def test_gradients_are_those_of_the_first_visit(numbers):
 
 
 def test_a_chain_that_comes_back_is_planned(numbers, monkeypatch):
-    monkeypatch.setattr(executor, "FORGOTTEN", 0.0)  # plans of other tests hold up none here
+    monkeypatch.setattr(group_choice, "FORGOTTEN", 0.0)  # plans of other tests hold up none here
     found, _, ran = runs(chain, numbers, visits=2)
     first, _, _ = runs(chain, numbers, visits=1)
     np.testing.assert_allclose(found, first)
@@ -117,7 +117,7 @@ def chains(k, weight, inputs):
 
 def test_one_of_the_long_paths_that_come_back_begins_to_be_planned_at_a_time(numbers, monkeypatch):
     """The others go on by groups: a visit that begins takes far longer."""
-    monkeypatch.setattr(executor, "_in_making", None)
+    monkeypatch.setattr(group_choice, "_in_making", None)
     weight = torch.tensor(numbers[0], requires_grad=True)
     inputs = [torch.tensor(x) for x in numbers[1]]
     results, ran = {}, []

@@ -8,7 +8,7 @@ from tries import own_trie
 from wend import nn
 from wend._engine.base import config
 from wend._engine.runtime import flush
-from wend._engine.runtime.batching import executor, split_flush
+from wend._engine.runtime.batching import group_choice, split_flush
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_second_pass_through_parts_finds_the_graph_freed(outcomes):
     with own_trie(sealed=True):
         cell = nn.Linear(4, 4)
         state = torch.ones(1, 4)
-        for _ in range(executor.LONG):
+        for _ in range(group_choice.LONG):
             state = torch.tanh(cell(state))
         loss = state.sum()
         loss.backward()
@@ -115,7 +115,7 @@ def test_users_functions_are_not_moved(monkeypatch):
     with own_trie(sealed=True):
         x = torch.ones(3, requires_grad=True)
         y = Same.apply(x * 2)
-        for _ in range(executor.LONG):
+        for _ in range(group_choice.LONG):
             y = torch.tanh(y)
         y.sum().backward()
         assert x.grad is not None
@@ -131,7 +131,7 @@ def test_what_regions_could_not_run_is_told_by_the_flush_that_it_concerns(
         batch.fault = ArithmeticError("broken")
         return "broken"
 
-    monkeypatch.setattr(executor, "run_regions", broken)
+    monkeypatch.setattr(split_flush, "run_regions", broken)
     with config.override(wait=False), own_trie(sealed=True):
         with pytest.warns(RuntimeWarning, match="broken.*a defect"):
             fresh_model(lengths_of(1), unchanged)
@@ -149,7 +149,7 @@ def test_a_failure_in_a_part_changes_no_result(place, behind, planted_failure, m
     owner, name = {
         "the split": (flush, "run_in_parts"),
         "the first part": (split_flush, "run_grouped"),
-        "the rest": (split_flush.executor, "run_regions"),
+        "the rest": (split_flush, "run_regions"),
     }[place]
     real, calls = getattr(owner, name), []
 
@@ -171,7 +171,8 @@ def test_a_failure_in_a_part_changes_no_result(place, behind, planted_failure, m
 def test_updates_by_hand_stay_a_part_of_their_own_when_the_data_comes_back(outcomes):
     """An update in place waits for the next step's flush, and that must not end the groups."""
     rng = np.random.default_rng(0)
-    start, inputs = rng.normal(size=(6, 6)), torch.tensor(rng.normal(size=(executor.LONG, 1, 6)))
+    start = rng.normal(size=(6, 6))
+    inputs = torch.tensor(rng.normal(size=(group_choice.LONG, 1, 6)))
     found = {}
     for batched in (True, False):
         weight = torch.tensor(start, requires_grad=True)
@@ -245,7 +246,7 @@ def test_writes_that_nothing_reads_are_a_last_part(change, sealed, outcomes, mon
 def test_an_error_beside_a_last_part_leaves_the_writes_before_it(where):
     def written():
         memory, state, table = torch.zeros(4, 2), torch.ones(1, 2), torch.ones(3, 2)
-        for k in range(executor.LONG):
+        for k in range(group_choice.LONG):
             state = torch.tanh(state + 0.5)
             if k % 20 == 0:
                 memory.index_copy_(0, torch.tensor([k // 20 % 4]), state * 0 + k)

@@ -14,10 +14,10 @@ from wend._engine.base import config
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.core import _hot
 from wend._engine.runtime import flush
-from wend._engine.runtime.batching import executor, signatures
+from wend._engine.runtime.batching import group_choice, signatures
 from wend._engine.runtime.compiled import plan
 from wend._engine.runtime.flush_log import last_step
-from wend._engine.runtime.parts import parts
+from wend._engine.runtime.parts import links, parts
 from wend.nn import functional as F
 
 WIDTH, BATCH = 6, 3
@@ -265,7 +265,7 @@ def test_sums_over_batches_end_their_paths_with_the_backward_pass():
 def visited(monkeypatch, times):
     """The seconds of visits by parts of a path that comes back, and the end of that path."""
     seconds, states = [], []
-    end, asked = executor.Awaited.end_visit, parts.comes_back
+    end, asked = group_choice.Awaited.end_visit, parts.comes_back
 
     def end_visit(self, took, duration):
         end(self, took, duration)
@@ -275,10 +275,10 @@ def visited(monkeypatch, times):
         states.append(state)
         return asked(state)
 
-    monkeypatch.setattr(executor.Awaited, "end_visit", end_visit)
+    monkeypatch.setattr(group_choice.Awaited, "end_visit", end_visit)
     monkeypatch.setattr(parts, "comes_back", comes_back)
     # machine code comes late
-    monkeypatch.setattr(executor.Awaited, "goes_on", goes_on_for_long)
+    monkeypatch.setattr(group_choice.Awaited, "goes_on", goes_on_for_long)
     monkeypatch.setattr(parts, "is_worth_linking", lambda state: False)
     net, rng = Net(), np.random.default_rng(1)
     x, y = sentences(rng, 6)
@@ -318,7 +318,7 @@ def test_sums_over_batches_are_not_planned_as_wholes(monkeypatch, own_trie):
     Whether a length gets a plan of its own or a link of its parts depends on what these take.
     """
     planned, sums, linked = [], [], set()
-    compilation, link = plan.Compilation, parts.LinkedPlan
+    compilation, link = plan.Compilation, links.LinkedPlan
 
     def begun(reference, offer=None):
         planned.append(len(reference.path.states))
@@ -330,7 +330,7 @@ def test_sums_over_batches_are_not_planned_as_wholes(monkeypatch, own_trie):
         return link(reference)
 
     monkeypatch.setattr(plan, "Compilation", begun)
-    monkeypatch.setattr(parts, "LinkedPlan", joined)
+    monkeypatch.setattr(links, "LinkedPlan", joined)
     net, rng, draw = Net(), np.random.default_rng(1), random.Random(2)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for k in range(80):

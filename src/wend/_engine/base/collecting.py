@@ -55,6 +55,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=CollectionPaused._after_fork)
 
 
+def count_as_old() -> None:
+    """Count all objects of now as old, without a look at them: the next full collection has that.
+
+    For the end of a pause in which many objects came into being that stay.
+    """
+    if gc.get_freeze_count() == 0:  # else the program wants objects to be left alone for good
+        gc.freeze()
+        gc.unfreeze()
+
+
 #: Objects made until the youngest are looked through, while many calls take turns.
 OFTEN_ENOUGH = 20_000
 

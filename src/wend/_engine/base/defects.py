@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 import warnings
-from dataclasses import dataclass
 
 from wend._engine.base import config
 from wend._engine.base.errors import CompileError, DefectError, SymbolicError, WendError
@@ -24,7 +23,6 @@ MOST_KINDS = 64
 _LOGGER = "wend.defects"
 
 
-@dataclass
 class Defect:
     """A kind of failure: the number of occurrences, and the first place.
 
@@ -32,12 +30,20 @@ class Defect:
     repaired: whether the results were computed in another way
     """
 
-    error: str
-    where: str
-    site: str
-    repaired: bool
-    times: int = 1
-    fault: BaseException | None = None
+    def __init__(
+        self,
+        error: str,
+        where: str,
+        site: str,
+        repaired: bool,
+        fault: BaseException | None = None,
+    ) -> None:
+        self.error = error
+        self.where = where
+        self.site = site
+        self.repaired = repaired
+        self.fault = fault
+        self.times = 1
 
     def __str__(self) -> str:
         times = f", {self.times} times" if self.times > 1 else ""

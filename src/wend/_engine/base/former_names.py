@@ -3,6 +3,9 @@
 `wend.core._hot` is `wend._engine.core._hot` today. A finder answers for the old name with today's
 module. The finder is asked first: others would load `wend.core._hot` anew from the folder of
 `wend.core`, which is the package of today under its old name. No attribute of `wend` leads there.
+
+Finder and loader have the methods that the import system calls, and no base class: `importlib.abc`
+loads thirty modules.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Final
@@ -51,7 +53,7 @@ def present_name(name: str) -> str | None:
     return FORMER[old] + inside
 
 
-class _Present(Loader):
+class _Present:
     """Puts a module of today under its old name too."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -65,7 +67,7 @@ class _Present(Loader):
         sys.modules[module.__name__] = self.module
 
 
-class FormerNames(MetaPathFinder):
+class FormerNames:
     """Answers for the old name of a module."""
 
     def find_spec(
@@ -80,4 +82,6 @@ class FormerNames(MetaPathFinder):
             if error.name != present:
                 raise
             return None  # the old name is reported as missing
-        return ModuleSpec(name, _Present(module), is_package=hasattr(module, "__path__"))
+        loader = _Present(module)
+        is_package = hasattr(module, "__path__")
+        return ModuleSpec(name, loader, is_package=is_package)  # type: ignore[arg-type]

@@ -13,10 +13,17 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from wend._engine.base.errors import NotAvailable
+
+if TYPE_CHECKING:
+    from pathlib import Path  # not loaded for its name: see `tests/base/test_import.py`
+
+
+def _folder(variable: str | None, default: Path) -> Path:
+    """Return the folder that a variable names, if it is set."""
+    return type(default)(variable) if variable else default
 
 
 class System:
@@ -58,11 +65,11 @@ class System:
 
     def cache_folder(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the user's folder for files that can be made again."""
-        return Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
+        return _folder(environment.get("XDG_CACHE_HOME"), home / ".cache")
 
     def state_folder(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the user's folder for files that are to stay."""
-        return Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state")
+        return _folder(environment.get("XDG_STATE_HOME"), home / ".local" / "state")
 
     def owns(self, status: os.stat_result, others: int) -> bool:
         """Return whether a file is this user's and gives nobody else these rights."""
@@ -149,7 +156,8 @@ class Linux(Posix):
         import re
 
         try:
-            text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+            with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+                text = file.read()
         except OSError:  # a container may hide the file
             return super().processor()
         model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
@@ -210,7 +218,7 @@ class Windows(System):
 
     def cache_folder(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the user's folder for files of programs."""
-        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        return _folder(environment.get("LOCALAPPDATA"), home / "AppData" / "Local")
 
     def state_folder(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the user's folder for files of programs."""

@@ -37,40 +37,39 @@ def texts() -> Iterator[str]:
         yield backward_text(form).text
 
 
-class ReadyFolder:
-    """A folder of objects of one level, and the files that are wanted in it."""
+class ReadyFile:
+    """The file of a level, and the objects that are wanted in it, by digest."""
 
     def __init__(self, path: Path, level: str) -> None:
         self.path, self.level = path, level
-        self.wanted: set[Path] = set()
+        self.before = ready_objects.read_all(path)
+        self.wanted: dict[bytes, bytes] = {}
 
     def add(self, text: str) -> bytes:
         """Return the object of a module for `jit.host()`, made for the level if need be."""
         triple = jit.host().triple
-        path = self.path / ready_objects.name_of(text, triple, self.level)
-        object_code = ready_objects.read(path)
+        digest = ready_objects.digest_of(text, triple, self.level)
+        object_code = self.wanted.get(digest) or self.before.get(digest)
         if object_code is None:
             object_code = jit.machine_code(text, jit.Target(triple, self.level, ""))
-            ready_objects.keep(path, object_code)
-        self.wanted.add(path)
+        self.wanted[digest] = object_code
         return object_code
 
 
 @contextmanager
-def making(path: Path) -> Iterator[ReadyFolder | None]:
-    """Keep the object of each module that is compiled within the `with` block in a folder.
+def making(folder: Path) -> Iterator[ReadyFile | None]:
+    """Keep the object of each module that is compiled within the `with` block in a folder's file.
 
-    Files of the same level from other texts are removed at the end. Yields None for a processor
-    below all levels.
+    Objects of other texts leave the file at the end. Yields None for a processor below all levels.
     """
     host = jit.host()
     level = ready_objects.level_of(host.names)
     if not level:
         yield None
         return
-    path.mkdir(parents=True, exist_ok=True)
-    folder = ReadyFolder(path, level)
-    with jit.made_by(folder.add):
-        yield folder
-    for stale in set(path.glob(f"{level}-*")) - folder.wanted:
-        stale.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = ReadyFile(ready_objects.path_of(folder, level), level)
+    with jit.made_by(file.add):
+        yield file
+    if file.wanted != file.before:
+        ready_objects.write_all(file.path, file.wanted)

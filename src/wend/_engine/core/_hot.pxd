@@ -460,7 +460,6 @@ cdef class OpFunction:
     cdef PrimitiveBase from_float
     cdef PrimitiveBase from_int
     cdef public object overloads
-    cdef public object primitive
     cdef public object general
     cdef dict __dict__
     cdef object __weakref__

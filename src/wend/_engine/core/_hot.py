@@ -1854,24 +1854,19 @@ class OpFunction:
 
     def __init__(self, name, binder, inplace):
         self.vectorcall = op_address()
-        self.__name__ = name
-        self.__qualname__ = name
+        self.__name__ = self.__qualname__ = name
         self.__module__ = "wend"
         self.binder = binder
         self.inplace = inplace
         self.plans = []
-        self.plan0 = None
+        self.plan0 = self.overloads = None
         self.lengths = {}  # plans of calls with a list of tensors alone, by length
         self.one = None  # primitives of the quickest forms: a tensor,
         self.two = None  # two tensors,
         self.three = None  # three tensors,
         self.pair = None  # two tensors in a list or tuple,
-        self.with_float = None  # a tensor and a number,
-        self.with_int = None
-        self.from_float = None  # a number and a tensor
-        self.from_int = None
-        self.overloads = None
-        self.primitive = None
+        self.with_float = self.with_int = None  # a tensor and a number,
+        self.from_float = self.from_int = None  # a number and a tensor
         self.general = None  # Python function for calls that do not come down to a single op
 
     def __call__(self, *args, **kwargs):
@@ -1881,6 +1876,11 @@ class OpFunction:
         if not isinstance(obj, Tensor):  # as PyTorch's built-in functions
             return self
         return bound_method(self, obj)
+
+    @property
+    def primitive(self):
+        """The class of the op; the first of several."""
+        return self.binder.cls
 
     @property
     def __signature__(self):

@@ -35,17 +35,25 @@ class OpRecord:
         """Return the facts that a class states in its body."""
         return self.__dict__["stated_"]  # type: ignore[no-any-return]
 
+    @property
+    def known(self) -> dict[str, Any]:
+        """Return the facts that a class or a base of the class states."""
+        return self.__dict__["known_"]  # type: ignore[no-any-return]
+
     def above(self, base: dict[str, Any]) -> Self:
         """Return this record with `base` for the fields that it does not state."""
-        result = type(self)(**base | self.stated)
-        result.__dict__["stated_"] = self.stated
-        return result
+        return self._with(base | self.stated, self.stated)
 
     def but(self, **changes: object) -> Self:
         """Return this record with other values for some fields, which count as stated."""
-        result = type(self)(**self.__dict__["known_"] | changes)
-        result.__dict__["stated_"] = self.stated | changes
-        return result
+        changes = type(self)(**changes).stated
+        return self._with(self.known | changes, self.stated | changes)
+
+    def _with(self, known: dict[str, Any], stated: dict[str, Any]) -> Self:
+        """Return a record of fields that have been checked: there are thousands at each start."""
+        record = object.__new__(type(self))
+        record.__dict__.update(known, stated_=stated, known_=known)
+        return record
 
 
 class OpFacts(OpRecord):
@@ -136,10 +144,12 @@ def combine(cls: type) -> None:
 
     A field is found as an attribute would be: in the order of the class's bases.
     """
-    several = len(cls.__bases__) > 1
+    bases = cls.__bases__
     for name, record in RECORDS.items():
         own = vars(cls).get(name)
-        if own is None and not several:
+        if len(bases) == 1:
+            if own is not None:
+                setattr(cls, name, own.above(getattr(bases[0], name).known))
             continue
         base: dict[str, Any] = {}
         for other in reversed(cls.__mro__[1:]):
@@ -148,15 +158,15 @@ def combine(cls: type) -> None:
         setattr(cls, name, (record() if own is None else own).above(base))
 
 
-#: All fields of the records.
-FIELDS = frozenset(field for record in RECORDS.values() for field in record.defaults)
+#: The record of each field, by the attribute of op classes.
+RECORD_OF = {field: name for name, record in RECORDS.items() for field in record.defaults}
 
 
 def in_records(facts: dict[str, Any]) -> dict[str, OpRecord]:
     """Return records of facts that are given by field, such as keywords of a decorator."""
-    result = {}
-    for name, record in RECORDS.items():
-        fields = {key: value for key, value in facts.items() if key in record.defaults}
-        if fields:
-            result[name] = record(**fields)
-    return result
+    fields: dict[str, dict[str, Any]] = {}
+    for key, value in facts.items():
+        name = RECORD_OF.get(key)
+        if name is not None:
+            fields.setdefault(name, {})[key] = value
+    return {name: RECORDS[name](**stated) for name, stated in fields.items()}

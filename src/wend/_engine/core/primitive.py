@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections import UserDict, namedtuple
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from wend._engine.base.devices import device
@@ -21,7 +22,7 @@ from wend._engine.core._hot import OpFunction, Tensor
 from wend._engine.core._types import PrimitiveBase, Program, TensorType
 from wend._engine.core.kinds import params_of
 from wend._engine.core.op_facts import (
-    FIELDS,
+    RECORD_OF,
     OpBatching,
     OpFacts,
     OpSchedule,
@@ -42,8 +43,41 @@ from wend._engine.core.types import Number, Spec
 
 R = TypeVar("R", covariant=True)
 
-#: Primitive classes by public name.
-REGISTRY: dict[str, type[Primitive]] = {}
+
+class AwaitedClass:
+    """The class of a composite, which is made at the first use.
+
+    Half of all ops are composites, a program uses a few composites, and a class costs time.
+    """
+
+    _lock: ClassVar[threading.RLock] = threading.RLock()
+
+    def __init__(self, name: str, members: dict[str, Any]) -> None:
+        self.name = name
+        self.members = members
+        self.function: OpFunction | None = None
+        self._cls: type[Primitive] | None = None
+
+    def made(self) -> type[Primitive]:
+        """Return the class."""
+        if self._cls is None:
+            with self._lock:
+                if self._cls is None:
+                    metaclass: Any = type(Composite)
+                    base, function = (Composite,), self.function
+                    self._cls = metaclass(_title(self.name), base, self.members, function=function)
+        return self._cls
+
+
+class _Registry(UserDict[str, Any]):
+    """Primitive classes by public name."""
+
+    def __getitem__(self, name: str) -> type[Primitive]:
+        op = self.data[name]
+        return op.made() if type(op) is AwaitedClass else op
+
+
+REGISTRY: MutableMapping[str, type[Primitive]] = _Registry()
 
 
 class PublicOp(Protocol[R]):
@@ -91,7 +125,13 @@ class Sample:
 
 
 def _snake(name: str) -> str:
+    if name[1:].islower():  # as most names of ops
+        return name.lower()
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _title(name: str) -> str:
+    return "".join([part.capitalize() for part in name.split("_")])
 
 
 class _Params:
@@ -146,7 +186,10 @@ class Primitive(Rules):
     makes_at: device | None = None
     _interned: ClassVar[dict[Any, Any]]
 
-    def __init_subclass__(cls, abstract: bool = False, **kwargs: object) -> None:
+    def __init_subclass__(
+        cls, abstract: bool = False, function: OpFunction | None = None, **kwargs: object
+    ) -> None:
+        """function: that of an op which is registered already"""
         super().__init_subclass__(**kwargs)
         cls.abstract = abstract
         cls.params = _Params()
@@ -155,22 +198,10 @@ class Primitive(Rules):
             return
         if "name" not in cls.__dict__:
             cls.name = _snake(cls.__name__)
-        if cls.name in REGISTRY:
-            raise TypeError(f"two ops are called {cls.name!r}")
         cls._interned = {}
         if not cls.torch.grad_name:
-            base = "".join(part.capitalize() for part in cls.name.split("_"))
-            cls.torch = cls.torch.but(grad_name=f"{base}Backward0")
-        REGISTRY[cls.name] = cls
-        cls.function = make_function(cls.name, Binder(cls.name, cls), cls)
-        setattr(ops, cls.name, cls.function)
-        public = cls.function
-        if cls.torch.numbers_inside:
-            public = make_function(cls.name, Binder(cls.name, cls, tensors_only=True), cls)
-        publish(public, cls.torch.functions, cls.torch.methods)
-        for operator in cls.torch.operators:
-            _hot.set_operator(operator, cls.function)
-        _publish_inplace(cls)
+            cls.torch = cls.torch.but(grad_name=f"{_title(cls.name)}Backward0")
+        cls.function = function or register(cls, cls.name, cls.__doc__, cls.torch, cls.facts.view)
 
     def __init__(self, attrs: dict[str, Any], form: tuple[Any, ...]) -> None:
         for key, value in attrs.items():
@@ -365,8 +396,10 @@ def composite(
     facts: fields of `TorchCall`, `OpFacts`, `OpBatching` and `OpSchedule`, and rules of the op
     """
     call = {"functions": functions, "methods": methods, "inplace": inplace, "grad_name": grad_name}
-    records = in_records({key: value for key, value in call.items() if value} | facts)
-    rules = {key: rule for key, rule in facts.items() if key not in FIELDS}
+    records: dict[str, Any] = in_records(
+        {key: value for key, value in call.items() if value} | facts
+    )
+    rules: dict[str, Any] = {k: rule for k, rule in facts.items() if k not in RECORD_OF}
 
     def make(body: Callable[..., R]) -> PublicOp[R]:
         public = name or body.__name__
@@ -383,22 +416,43 @@ def composite(
         }
         if samples is not None:
             members["samples"] = lambda self, rng: samples(rng)
-        title = "".join(part.capitalize() for part in public.split("_"))
-        metaclass: type[type] = type(Composite)
-        cls: type[Any] = metaclass(title, (Composite,), members)
-        function: PublicOp[R] = cls.function
-        return function
+        cls = AwaitedClass(public, members)
+        is_view = records["facts"].view if "facts" in records else False
+        call = records.get("torch", Composite.torch)
+        function: Any = register(cls, public, body.__doc__, call, is_view)
+        cls.function = function
+        for functional in rules.get("functional", ()):
+            FUNCTIONAL[functional] = function
+        return function  # type: ignore[no-any-return]
 
     return make
 
 
 def make_function(
-    name: str, binder: Binder | OverloadBinder, cls: type[Primitive], inplace: bool = False
+    name: str, binder: Binder | OverloadBinder, doc: str | None, inplace: bool = False
 ) -> OpFunction:
     """The C-level callable behind the public name `name`."""
     function = OpFunction(name, binder, inplace)
-    function.__doc__ = cls.__doc__
-    function.primitive = cls
+    function.__doc__ = doc
+    return function
+
+
+def register(
+    cls: type[Primitive] | AwaitedClass, name: str, doc: str | None, call: TorchCall, is_view: bool
+) -> OpFunction:
+    """Take up an op under its name and PyTorch's names; return its function."""
+    if name in REGISTRY:
+        raise TypeError(f"two ops are called {name!r}")
+    REGISTRY[name] = cls  # type: ignore[assignment]
+    function = public = make_function(name, Binder(name, cls), doc)
+    setattr(ops, name, function)
+    if call.numbers_inside:
+        public = make_function(name, Binder(name, cls, tensors_only=True), doc)
+    publish(public, call.functions, call.methods)
+    for operator in call.operators:
+        _hot.set_operator(operator, function)
+    if call.inplace:
+        _publish_inplace(cls, doc, call, is_view)
     return function
 
 
@@ -427,20 +481,22 @@ def overload(
     """
     classes = [a if isinstance(a, type) else a.primitive for a in alternatives]
     binders = [Binder(name, c, tensors_only=c.torch.numbers_inside) for c in classes]
-    function = make_function(name, OverloadBinder(name, binders), classes[0])
-    if doc is not None:
-        function.__doc__ = doc
+    doc = classes[0].__doc__ if doc is None else doc
+    function = make_function(name, OverloadBinder(name, binders), doc)
     function.overloads = tuple(classes)
     setattr(ops, name, function)
     publish(function, functions, methods)
     if inplace:
-        twin = make_function(name + "_", OverloadBinder(name + "_", binders), classes[0], True)
+        binder = OverloadBinder(name + "_", binders)
+        twin = make_function(name + "_", binder, classes[0].__doc__, inplace=True)
         publish(twin, (), (name + "_",))
     return function
 
 
 #: Functions that `wend` exports, by name; filled as families are imported.
 PUBLIC: dict[str, Any] = {}
+#: Functions that `wend.nn.functional` exports, by name.
+FUNCTIONAL: dict[str, Any] = {}
 
 
 def publish(
@@ -455,16 +511,15 @@ def publish(
         setattr(Tensor, method, function)
 
 
-def _publish_inplace(cls: type[Primitive]) -> None:
-    call = cls.torch
-    if not call.inplace:
-        return
+def _publish_inplace(
+    cls: type[Primitive] | AwaitedClass, doc: str | None, call: TorchCall, is_view: bool
+) -> None:
     names = (
         call.inplace if isinstance(call.inplace, tuple) else tuple(f"{m}_" for m in call.methods)
     )
     for method in names:
-        twin = make_function(method, Binder(method, cls), cls, True)
-        if cls.facts.view:
+        twin = make_function(method, Binder(method, cls), doc, inplace=True)
+        if is_view:
             twin.general = _becoming(method.rstrip("_"))
         setattr(Tensor, method, twin)
         if method.rstrip("_") in call.functions:

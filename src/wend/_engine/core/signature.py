@@ -213,9 +213,14 @@ class Binder:
 
     def __init__(self, name: str, cls: Any, tensors_only: bool = False) -> None:
         self.name = name
-        self.cls = cls
+        self._cls = cls
         self.tensors_only = tensors_only  # operands are no numbers
         self._positional: list[Param] | None = None
+
+    @cached_property
+    def cls(self) -> Any:
+        """The op's class."""
+        return self._cls if isinstance(self._cls, type) else self._cls.made()
 
     @property
     def params(self) -> tuple[Param, ...]:
@@ -515,6 +520,11 @@ class OverloadBinder:
     def __init__(self, name: str, binders: list[Binder]) -> None:
         self.name = name
         self.binders = binders
+
+    @property
+    def cls(self) -> Any:
+        """The class of the first signature."""
+        return self.binders[0].cls
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """As Binder.bind.  Raises ArgumentTypeError that lists all signatures if none fits."""

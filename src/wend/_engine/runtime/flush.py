@@ -14,10 +14,10 @@ from wend._engine.core.graph import PENDING, PathGraph, forget, path_at
 from wend._engine.core.step_log import NEVER_BACK
 from wend._engine.runtime import tiers
 from wend._engine.runtime.backend import MAX_KEYS, MAX_PLANS, Plan, Planner
-from wend._engine.runtime.batching import executor
-from wend._engine.runtime.batching.executor import await_code, run_regions
+from wend._engine.runtime.batching import group_choice
+from wend._engine.runtime.batching.group_choice import await_code
 from wend._engine.runtime.batching.levels import GroupedPlan
-from wend._engine.runtime.batching.report import next_record
+from wend._engine.runtime.batching.noted import next_record
 from wend._engine.runtime.batching.split_flush import is_chosen, run_in_parts
 from wend._engine.runtime.executors import Executor, FlushRun, compute
 from wend._engine.runtime.flush_log import note_flush, note_grouped
@@ -85,7 +85,14 @@ def run_linked(run: FlushRun) -> str:
 
 def why_not_grouped(run: FlushRun) -> str:
     """Return why groups do not run a flush, or ""."""
-    return "" if is_chosen(run.job) else executor.why_not(run.job, run.live)
+    return "" if is_chosen(run.job) else group_choice.why_not(run.job, run.live)
+
+
+def run_regions(job: FlushJob, live: list[int]) -> str:
+    """As `executor.run_regions`, which is loaded for the first groups."""
+    from wend._engine.runtime.batching import executor
+
+    return executor.run_regions(job, live)
 
 
 def run_groups(run: FlushRun) -> str:

@@ -22,7 +22,7 @@ class Flush(NamedTuple):
     asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
     #: For a flush of fibers: (executor of lanes, number of lanes, why not run together, or "").
     lanes: Sequence[tuple[str, int, str]] = ()
-    #: The serials of its records in `batching.report`, first and end, if groups or lanes ran.
+    #: The serials of its records in `batching.noted`, first and end, if groups or lanes ran.
     records: tuple[int, int] = (0, 0)
 
 

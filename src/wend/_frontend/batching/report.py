@@ -6,7 +6,8 @@ from html import escape
 
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core import _hot
-from wend._engine.runtime.batching.report import NOTED, Flushed, Grouped, Noted, flushed
+from wend._engine.runtime.batching.noted import NOTED, Noted
+from wend._engine.runtime.batching.report import Flushed, Grouped, flushed
 from wend._engine.runtime.report import counted
 from wend._frontend.seeing.dot import box, digraph, frame
 from wend._frontend.seeing.tables import html_table

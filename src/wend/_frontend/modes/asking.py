@@ -27,8 +27,7 @@ class Asking:
     def __init__(self, function: OpFunction) -> None:
         self.function = function
         self.twin = OpFunction(function.__name__, function.binder, function.inplace)
-        for name in ("overloads", "primitive", "general"):
-            setattr(self.twin, name, getattr(function, name))
+        self.twin.overloads, self.twin.general = function.overloads, function.general
         self.ways: tuple[Way, ...] = ()
 
     def call(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -47,7 +46,7 @@ class Asking:
             return
         function, twin = self.function, self.twin
         function.__init__(function.__name__, function.binder, function.inplace)  # type: ignore[misc]
-        function.overloads, function.primitive = twin.overloads, twin.primitive
+        function.overloads = twin.overloads
         function.general = self.call if ways else twin.general
 
 

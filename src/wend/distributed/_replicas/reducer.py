@@ -23,7 +23,8 @@ from wend._engine.core import _backward, _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.provenance import user_site
 from wend._engine.core.step_log import ROWS, BackwardRow
-from wend._engine.runtime.compiled.handover import announce, received
+from wend._engine.runtime.compiled.announce import announce
+from wend._engine.runtime.compiled.handover import received
 from wend._engine.runtime.native.launcher import maker
 from wend._engine.transforms.hooks import made_of_parts
 from wend.distributed._engine import Channel

@@ -9,7 +9,7 @@ import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from wend._frontend.toolkit import REGISTRY as _REGISTRY
+from wend._frontend.toolkit import FUNCTIONAL as _FUNCTIONAL
 from wend._frontend.toolkit import ops as _ops
 from wend.nn.functional.activation import *
 from wend.nn.functional.attention import *
@@ -37,8 +37,7 @@ scaled_dot_product_attention = _ops.scaled_dot_product_attention
 sigmoid = _ops.sigmoid
 tanh = _ops.tanh
 
-for _op in list(_REGISTRY.values()):
-    for _name in getattr(_op, "functional", ()):
-        globals().setdefault(_name, _op.function)
+for _name, _op in _FUNCTIONAL.items():
+    globals().setdefault(_name, _op)
 
 __all__ = [name for name, value in globals().items() if callable(value) and name[0] != "_"]

@@ -28,7 +28,7 @@ def _taken(
 
 def extended(op: PublicOp[Any], name: str, handle: Callable[..., Any]) -> Callable[..., Any]:
     """The op with an extra, last argument: calls with it go to handle(value, args, kwargs)."""
-    function = make_function(op.__name__, op.binder, op.primitive)
+    function = make_function(op.__name__, op.binder, op.__doc__)
 
     def general(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         value, args, kwargs = _taken(op, name, args, kwargs)

@@ -46,7 +46,7 @@ __all__ = [
 
 def _with_any_dim(op: PublicOp[Any]) -> Callable[..., Any]:
     """The op, for which a dim is chosen, with a warning, where none is given."""
-    function = make_function(op.__name__, op.binder, op.primitive)
+    function = make_function(op.__name__, op.binder, op.__doc__)
 
     def of_some_dim(
         input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None

@@ -2,23 +2,33 @@
 
 Kernels that are the same in most programs need not be compiled by each user: products,
 convolutions, attention. `compiler/ready_made.py` says which, and makes them. A file holds the
-compressed object of one module, for all processors of a level. The file's name is a digest of the
-module's text: after a change to the generator the file is not found, and the module is compiled.
+compressed objects of all modules for the processors of a level, behind an index: files of their own
+would take up twice as much of a disk. The index names a module by a digest of its text: after a
+change to the generator the digest is not found, and the module is compiled.
 
-The files lie in the package, beside the compiled core, and are trusted as the core is.
+    bytes     of a file
+    8         MAGIC
+    4         count of objects
+    24 each   digest of the text (16), bytes of the compressed object (8); sorted by digest
+    ...       the compressed objects, in the order of the index
+
+Numbers begin with their lowest byte. The files lie in the package, beside the compiled core, and
+are trusted as the core is.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "ready"
+MAGIC: Final = b"WENDRK01"
+_HEAD, _ROW = struct.Struct("<8sI"), struct.Struct("<16sQ")
 
 _AVX2: Final = frozenset({"avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"})
 #: LLVM's names of levels of processors, highest first, and the features of a level.
@@ -44,43 +54,73 @@ def is_above_avx2(features: Iterable[str]) -> bool:
 
 def has(text: str, triple: str, features: Iterable[str]) -> bool:
     """Return whether there is an object of a module for a processor with these features."""
-    return _file_of(text, triple, features) in _names()
+    level = level_of(features)
+    return digest_of(text, triple, level) in index_of(path_of(FOLDER, level))
 
 
 def find(text: str, triple: str, features: Iterable[str]) -> bytes | None:
     """Return the object of a module for a processor with these features, or None."""
-    name = _file_of(text, triple, features)
-    # A file of the installation may be gone or cut short: the kernel is compiled then.
-    return read(FOLDER / name) if name in _names() else None
+    level = level_of(features)
+    path = path_of(FOLDER, level)
+    place = index_of(path).get(digest_of(text, triple, level))
+    return None if place is None else _read(path, *place)
 
 
-def read(path: Path) -> bytes | None:
-    """Return the object in a file; None if there is none."""
-    try:
-        return zlib.decompress(path.read_bytes())
-    except (OSError, zlib.error):  # the caller makes the object
-        return None
+def path_of(folder: Path, level: str) -> Path:
+    """Return the file of a level."""
+    return folder / f"{level}.kernels"
 
 
-def keep(path: Path, object_code: bytes) -> None:
-    """Write an object into a file, at once or not at all."""
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(zlib.compress(object_code, 9))
-    unfinished.replace(path)
-
-
-def name_of(text: str, triple: str, level: str) -> str:
-    """Return the name of the file for a module and a level."""
-    digest = hashlib.sha256(f"{triple}\0{level}\0{text}".encode()).hexdigest()
-    return f"{level}-{digest[:32]}.z"
-
-
-def _file_of(text: str, triple: str, features: Iterable[str]) -> str:
-    """Return the name that an object would have; "" for a processor below all levels."""
-    level = level_of(features) if _names() else ""
-    return name_of(text, triple, level) if level else ""
+def digest_of(text: str, triple: str, level: str) -> bytes:
+    """Return the name of a module in the index of a level's file."""
+    return hashlib.sha256(f"{triple}\0{level}\0{text}".encode()).digest()[:16]
 
 
 @cache
-def _names() -> frozenset[str]:
-    return frozenset(os.listdir(FOLDER)) if FOLDER.is_dir() else frozenset()
+def index_of(path: Path) -> Mapping[bytes, tuple[int, int]]:
+    """Return the places of a file's objects by digest: (first byte, bytes).
+
+    Empty if there is no such file, or if it is another one.
+    """
+    try:
+        with path.open("rb") as file:
+            magic, count = _HEAD.unpack(file.read(_HEAD.size))
+            rows = list(_ROW.iter_unpack(file.read(_ROW.size * count)))
+    except (OSError, struct.error):  # absent or cut short: kernels are compiled
+        return {}
+    if magic != MAGIC or len(rows) != count:
+        return {}
+    places, at = {}, _HEAD.size + _ROW.size * count
+    for digest, size in rows:
+        places[digest] = at, size
+        at += size
+    return places
+
+
+def read_all(path: Path) -> dict[bytes, bytes]:
+    """Return the objects of a file by digest, without those that cannot be read."""
+    index_of.cache_clear()
+    objects = {digest: _read(path, *place) for digest, place in index_of(path).items()}
+    return {digest: code for digest, code in objects.items() if code is not None}
+
+
+def write_all(path: Path, objects: Mapping[bytes, bytes]) -> None:
+    """Write the objects of a level into a file, at once or not at all."""
+    rows = {digest: zlib.compress(objects[digest], 9) for digest in sorted(objects)}
+    unfinished = path.with_suffix(".unfinished")
+    with unfinished.open("wb") as file:
+        file.write(_HEAD.pack(MAGIC, len(rows)))
+        file.writelines(_ROW.pack(digest, len(row)) for digest, row in rows.items())
+        file.writelines(rows.values())
+    unfinished.replace(path)
+    index_of.cache_clear()
+
+
+def _read(path: Path, start: int, size: int) -> bytes | None:
+    """Return an object of a file; None where the file is gone or cut short by now."""
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            return zlib.decompress(file.read(size))
+    except (OSError, zlib.error):  # the caller makes the object
+        return None

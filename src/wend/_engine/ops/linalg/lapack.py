@@ -10,7 +10,6 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +49,8 @@ def _source() -> _Source:
 
 def _libraries() -> Iterator[ctypes.CDLL]:
     """NumPy's own module, which leads to what it is linked with, and what lies beside NumPy."""
+    from pathlib import Path  # only here: `import wend` is quicker without
+
     # The module that NumPy's linear algebra has loaded already.
     yield ctypes.CDLL(np.linalg._umath_linalg.__file__)
     # Windows looks for names in the module alone.

@@ -23,7 +23,7 @@ from wend._engine.runtime.batching.deferred_backward import (
     late_path_of,
     lazy_path_of,
 )
-from wend._engine.runtime.batching.report import Groups
+from wend._engine.runtime.batching.noted import Groups
 from wend._engine.runtime.batching.signatures import BOOK, TERM, ops_of
 from wend._engine.runtime.batching.slabs import (
     Family,

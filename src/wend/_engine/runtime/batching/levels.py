@@ -21,7 +21,7 @@ from wend._engine.core._hot import FlushJob
 from wend._engine.core.body import Body
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.primitive import Primitive
-from wend._engine.runtime.batching.report import note, why_op_by_op
+from wend._engine.runtime.batching.noted import note, why_op_by_op
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.numpy_executor.runners import NodeRun, graph_runner
 from wend._engine.transforms import whole as _whole  # noqa: F401  (makes the nodes that are bodies)

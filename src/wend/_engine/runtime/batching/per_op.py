@@ -25,7 +25,7 @@ from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.calls import words_of
 from wend._engine.runtime.batching.deferred_backward import ParameterGradients
-from wend._engine.runtime.batching.report import Groups
+from wend._engine.runtime.batching.noted import Groups
 from wend._engine.runtime.batching.signatures import SINGLES, Sorter
 from wend._engine.runtime.batching.slabs import Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template, TemplateFunction

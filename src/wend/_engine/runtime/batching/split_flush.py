@@ -14,12 +14,13 @@ import time
 from types import ModuleType
 from typing import Any
 
+from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.errors import DefectError
 from wend._engine.core import _hot
-from wend._engine.core._hot import FlushJob, Record, Trace, Value
+from wend._engine.core._hot import FlushJob, Record, State, Trace, Value
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
 from wend._engine.core.graph import PathGraph
-from wend._engine.runtime.batching import _grouper_select, executor
+from wend._engine.runtime.batching import _grouper_select, group_choice
 from wend._engine.runtime.batching.levels import GroupedPlan
 from wend._engine.runtime.batching.signatures import code
 from wend._engine.runtime.executors import Executor, FlushRun, always, compute
@@ -42,9 +43,9 @@ def parting(batch: FlushJob, live: list[int] | None = None) -> tuple[set[int], s
 
     live: the values that are wanted; None if a backward pass begins
     """
-    if len(batch.states) < executor.LONG or batch.extra is not None or retaining():
+    if len(batch.states) < group_choice.LONG or batch.extra is not None or retaining():
         return set(), set()
-    if not executor.allowed() or not comes_to_groups(batch, live):
+    if not group_choice.allowed() or not comes_to_groups(batch, live):
         return set(), set()
     last = last_part(batch.states)
     return (set(), last) if last else (first_part(batch, live), last)
@@ -56,7 +57,7 @@ def last_part(states: list[Any]) -> set[int]:
     No op of the rest reads a result of the last part, and no gradient flows there.
     """
     found = unsuited_of(states)
-    if not found or len(states) - len(found) < executor.LONG:
+    if not found or len(states) - len(found) < group_choice.LONG:
         return set()
     chosen = set(found)
     read = read_by([state for k, state in enumerate(states) if k not in chosen])
@@ -87,9 +88,9 @@ def first_part(batch: FlushJob, live: list[int] | None = None) -> set[int]:
     live: the values that are wanted; None if a backward pass begins
     """
     states = batch.states
-    if len(states) < executor.LONG or batch.extra is not None or retaining():
+    if len(states) < group_choice.LONG or batch.extra is not None or retaining():
         return set()
-    if not executor.allowed() or not comes_to_groups(batch, live):
+    if not group_choice.allowed() or not comes_to_groups(batch, live):
         return set()
     begin = unsuited_of(states)
     if not begin or RARE * len(begin) > len(states):
@@ -126,12 +127,12 @@ def first_part(batch: FlushJob, live: list[int] | None = None) -> set[int]:
 
 def comes_to_groups(batch: FlushJob, live: list[int] | None) -> bool:
     """Return whether groups run this visit of a path, if its ops allow that."""
-    if executor.suits_groups(batch.state, batch.states):
+    if group_choice.suits_groups(batch.state, batch.states):
         return True
     if live is None:
-        awaited = executor.awaited_behind(batch.state)
+        awaited = group_choice.awaited_behind(batch.state)
         return awaited is not None and awaited.waits
-    return executor.awaits_code(batch, live, goes_on=False)
+    return group_choice.awaits_code(batch, live, goes_on=False)
 
 
 def unsuited_of(states: list[Any]) -> list[int]:
@@ -259,14 +260,21 @@ def run_writes(batch: FlushJob, live: list[int], chosen: list[int]) -> None:
         ReferencePlan(path, frozenset(live), frozenset()).run(job)
 
 
+def run_regions(rest: FlushJob, live: list[int], whole_state: State | None) -> str:
+    """As `executor.run_regions`, which is loaded for the first groups."""
+    from wend._engine.runtime.batching import executor
+
+    return executor.run_regions(rest, live, whole_state)
+
+
 def run_rest(rest: FlushJob, live: list[int], whole: FlushJob) -> None:
     """Compute the live values of the rest of a flush, by regions if these repeat."""
     compute(
         (
             Executor(
                 "groups of the rest", "the rest of the flush",
-                lambda run: executor.why_not(rest, live),
-                lambda run: executor.run_regions(rest, live, whole.state),
+                lambda run: group_choice.why_not(rest, live),
+                lambda run: run_regions(rest, live, whole.state),
             ),
             OP_BY_OP,
         ),
@@ -312,13 +320,14 @@ def parted(batch: FlushJob, chosen: set[int], read: set[int]) -> tuple[Steps, St
 
 
 def backward_at_once(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
-    """Run `executor.backward_at_once`; if that returns None, flush a trace of two parts.
+    """Run `run_backward`; if that returns None, flush a trace of two parts.
 
     Returns (value from outside, gradient) pairs, or None if no gradients were computed.
     """
     global _asked
-    awaited, start = executor.awaited_behind(trace.state), time.perf_counter()
-    found = executor.backward_at_once(trace, seeds)
+    awaited, start = group_choice.awaited_behind(trace.state), time.perf_counter()
+    with CollectionPaused():  # all pending ops are in use until the end
+        found = run_backward(trace, seeds)
     splits = False
     if found is None and trace.n and not trace.eager:
         batch = FlushJob(
@@ -333,6 +342,25 @@ def backward_at_once(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any
     if awaited is not None:
         awaited.end_visit(found is not None or splits, time.perf_counter() - start)
     return found
+
+
+def run_backward(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """Compute the pending ops and the gradients that flow from the seeds.
+
+    Returns (value from outside, gradient) pairs; None if nothing was done, because another
+    executor has to run this pass.
+
+    seeds: gradients by index; None for a gradient of ones
+    """
+    if trace.eager or not group_choice.allowed():
+        return None
+    if not group_choice.suits_groups(trace.state, trace.states):
+        awaited = group_choice.awaited_behind(trace.state)
+        if awaited is None or not awaited.goes_on():
+            return None
+    from wend._engine.runtime.batching.executor import run_by_groups
+
+    return run_by_groups(trace, seeds)
 
 
 def run_op_by_op(run: FlushRun) -> str:

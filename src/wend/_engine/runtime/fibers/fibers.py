@@ -25,7 +25,7 @@ from wend._engine.base.errors import BadValueError, DefectError
 from wend._engine.base.random_state import RandomState
 from wend._engine.core import _hot, _siblings
 from wend._engine.core._hot import Trace
-from wend._engine.runtime.batching.executor import allowed
+from wend._engine.runtime.batching.group_choice import allowed
 from wend._engine.runtime.fibers import _lanes_select
 from wend._engine.runtime.fibers import flush_lanes as _flush_lanes  # noqa: F401  (fills a slot)
 

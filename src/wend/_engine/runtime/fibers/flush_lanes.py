@@ -19,7 +19,7 @@ from wend._engine.core._hot import FlushJob
 from wend._engine.core._types import TensorType
 from wend._engine.core.provenance import last_site
 from wend._engine.runtime.backend import Plan
-from wend._engine.runtime.batching.report import next_record, note
+from wend._engine.runtime.batching.noted import next_record, note
 from wend._engine.runtime.fibers import _lanes_select, lanes
 from wend._engine.runtime.fibers.lane_backward import LaneBatchBackward, Paths
 from wend._engine.runtime.fibers.lanes import KEY, LaneBatch, Part, Pattern, SharedProgram

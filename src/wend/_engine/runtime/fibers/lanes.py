@@ -29,7 +29,7 @@ from wend._engine.ops.views.slicing import Select
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.runtime.batching.calls import block_of, kernel_if_ready
 from wend._engine.runtime.batching.forward import structure_key
-from wend._engine.runtime.batching.report import why_unsuited
+from wend._engine.runtime.batching.noted import why_unsuited
 from wend._engine.runtime.batching.signatures import (
     BOOK,
     GRAD,

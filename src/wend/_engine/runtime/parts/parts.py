@@ -24,13 +24,12 @@ from wend._engine.core.graph import path_at
 from wend._engine.core.primitive import Primitive
 from wend._engine.core.provenance import current_site
 from wend._engine.core.step_log import NEVER_BACK, ON_ACCELERATOR
-from wend._engine.runtime.batching import executor
+from wend._engine.runtime.batching import group_choice
 from wend._engine.runtime.batching.signatures import Pauses, words
 from wend._engine.runtime.executors import FlushRun
 from wend._engine.runtime.flush_log import PART_ROOTS, note_grouped
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.parts import _cutter_select
-from wend._engine.runtime.parts.links import LinkedPlan, check_backward
 from wend._engine.runtime.parts.slots import NotYet, Unlinkable
 from wend._engine.runtime.tiers import PLANNING, THIRD, TieredPlan
 from wend._engine.transforms.hooks import retaining
@@ -246,7 +245,7 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
     if state is not None and comes_back(state) and not leads_nowhere(state):
         if ENDS not in (state.plans or {}):
             return False
-        awaited = executor.awaited_behind(state)
+        awaited = group_choice.awaited_behind(state)
         if awaited is None or not awaited.goes_on():
             return False
     try:
@@ -303,13 +302,15 @@ def can_link(trace: Trace, state: State, root: int) -> bool:
 
     The backward pass is recorded as a step then, and what follows belongs to the same flush.
     """
+    from wend._engine.runtime.parts.links import check_backward  # few programs come here
+
     try:
         check_backward(trace, _hot.wanted(trace), root, ROOT, LEAST)
     except Unlinkable as reason:  # a decision, no failure: parts run the path
         put_off(state, reason)
         return False
     assert state.plans is not None
-    state.plans.pop(executor.AWAITED, None)
+    state.plans.pop(group_choice.AWAITED, None)
     return True
 
 
@@ -351,6 +352,8 @@ def run_link(job: FlushJob, plan: Any) -> str:
         if plan.compiled is not None:
             return "the whole path has got machine code"
     if linked is None:
+        from wend._engine.runtime.parts.links import LinkedPlan
+
         linked = LinkedPlan(plan.reference)
     try:
         if not linked.run(job, ROOT, LEAST):

@@ -8,7 +8,6 @@ stands for are negative numbers, counted from the right, so that they align.
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from wend._engine.ops.gradient_nodes import NodeBuilder
 from wend._engine.ops.numeric import NUMERIC
 
 Labels = tuple[int, ...]
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ELLIPSIS = 0  # label 0 stands for '...' until the rank of the operand is known
 
 
@@ -48,8 +48,8 @@ def _parse_term(equation: str, term: str) -> Labels:
             if _ELLIPSIS in labels:
                 raise ShapeError(f"einsum: more than one '...' in {term!r} of {equation!r}")
             labels.append(_ELLIPSIS)
-        elif token in string.ascii_letters:
-            labels.append(string.ascii_letters.index(token) + 1)
+        elif token in LETTERS:
+            labels.append(LETTERS.index(token) + 1)
         else:
             raise ShapeError(
                 f"einsum: found {token!r} in {equation!r}; "
@@ -60,7 +60,7 @@ def _parse_term(equation: str, term: str) -> Labels:
 
 def name_of(label: int) -> str:
     """How a label reads in messages."""
-    return string.ascii_letters[label - 1] if 0 < label <= 52 else f"ellipsis dim {label}"
+    return LETTERS[label - 1] if 0 < label <= 52 else f"ellipsis dim {label}"
 
 
 def _spelled(labels: Labels, rank: int, operand: int) -> Labels:
@@ -305,7 +305,7 @@ def equation_of(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
                 raise ArgumentTypeError(
                     f"einsum: expected subscripts to be in [0, 52) or Ellipsis, but got {item!r}"
                 )
-            term += "..." if item is Ellipsis else string.ascii_letters[item]
+            term += "..." if item is Ellipsis else LETTERS[item]
         terms.append(term)
     if len(operands) % 2:
         return ",".join(terms[:-1]) + "->" + terms[-1], tensors
