@@ -9,7 +9,7 @@ import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ from wend._engine.transforms.exploring.program import (
     Stretch,
 )
 from wend._engine.transforms.exploring.recording import (
+    ENGINE,
     Again,
     Draws,
     Elsewhere,
@@ -53,6 +54,7 @@ from wend._engine.transforms.exploring.running import SizesDiffer, holds
 from wend._engine.transforms.exploring.simplify import simplify
 from wend._engine.transforms.exploring.sizes import SizeFacts, SizesOfInputs, candidates, dims_of
 from wend._engine.transforms.exploring.snapshot import hidden_iterators
+from wend._engine.transforms.exploring.unseen import counted_lines
 
 Free = list[tuple[int | None, ...]]
 BATCH = 2  # the extent that stands for that of a batch while exploring with a single example
@@ -80,7 +82,8 @@ def _entered(run: Run) -> Iterator[None]:
         run.before = {id(x): x for x in own}
         stream = random_state.swap(Draws(run))
         try:
-            with symbolic_loops(), conversions(run.shared.converting):
+            lines = counted_lines(ENGINE) if run.shared.facts.counts_lines else nullcontext()
+            with symbolic_loops(), conversions(run.shared.converting), lines:
                 yield
         finally:
             trace.symbolic = before

@@ -50,7 +50,7 @@ from wend._engine.core.symbolic import (
 )
 from wend._engine.core.symtrace import over_rule
 from wend._engine.ops.views.slicing import bounds_for_all_sizes
-from wend._engine.transforms.exploring import numbers
+from wend._engine.transforms.exploring import loops, numbers
 from wend._engine.transforms.exploring.conversions import module_that_converts
 from wend._engine.transforms.exploring.counters import NumbersInNames
 from wend._engine.transforms.exploring.lists import NOT_RECORDED, LongLists, Unroll
@@ -92,13 +92,13 @@ from wend._engine.transforms.exploring.snapshot import (
     hidden_lists,
     take,
 )
-from wend._engine.transforms.exploring.unseen import Unseen
+from wend._engine.transforms.exploring.unseen import NotCounted, Unseen
 from wend._engine.transforms.levels import _note_view
 
 #: Whose frames are no part of the function: those of this module and of the numbers, whose locals
 #: are sizes of a run, and those of the uncompiled core.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(_hot.__file__)))
-_ENGINE = tuple([os.path.join(_PACKAGE, name) + os.sep for name in ("_engine", "_frontend")])
+ENGINE = tuple([os.path.join(_PACKAGE, name) + os.sep for name in ("_engine", "_frontend")])
 _NOT_OF_THE_FUNCTION = (__file__, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep)
 MOST_POINTS = 300
 #: The most of them where answers are kept that results without a name may follow from.
@@ -290,7 +290,7 @@ class Run:
         self.asked = 0
         self.latest: tuple[Any, ...] = ()  # the last point: key, which slots are tensors, params
         self.row: tuple[bool, ...] = ()  # answers before, in a row, with the same key and params
-        self.unseen = Unseen()
+        self.unseen = Unseen(ENGINE)
         self.serial = _hot.fresh_serial()
         self.trace = _hot.current_trace()
         self.stretch = Stretch()  # thrown away, unless the script is at the end
@@ -318,6 +318,7 @@ class Run:
         self.live, self.numbers, self.given, self.inputs = [], [], [], []
         self.turns, self.parts_asked, self.read_at, self.fixed, self.before = {}, {}, {}, {}, {}
         self.frames_from = None
+        self.unseen.keep([])
 
     # -- tensors and numbers ----------------------------------------------------------------
 
@@ -933,6 +934,7 @@ class Run:
         shared = self.shared
         if question[0] == "compare":
             question = (*question[:2], *[self.as_number(e) for e in question[2:]])
+        self.unseen.keep(self.callers())
         self.shorten_lists(question)
         shot = self.snapshot(question)
         if shared.keeps_loops and shot.names:
@@ -940,7 +942,7 @@ class Run:
                 shot = self.snapshot(question)
             if self.counters.found(shot):
                 raise Again
-        earlier = self.earlier(shot) if shared.watches else ()
+        earlier = self.earlier() if shared.watches else ()
         place = self.point_key(shot, earlier)
         if question[0] == "compare":
             sizes = tuple([None if _is_number(e) else e for e in question[2:]])
@@ -983,13 +985,22 @@ class Run:
             )
         return self.new_point(question, coarse, fine, wide, slots, site)
 
-    def earlier(self, shot: Snapshot) -> tuple[tuple[bool, ...], ...]:
+    def earlier(self) -> tuple[tuple[int, tuple[bool, ...]], ...]:
         """The answers that results without a name may follow from: see `unseen`."""
-        frames = [f for f in self.frames() if not f.f_code.co_filename.startswith(_ENGINE)]
-        self.unseen.follow(frames, self.asked - 1, bool(self.point_key(shot, ())[2]))
+        frames, facts = self.callers(), self.shared.facts
+        by_loop = sys._getframe(3).f_code is Steps.__next__.__code__
+        try:
+            self.unseen.follow(frames, self.asked - 1, by_loop)
+        except NotCounted:
+            facts.counts_lines = True
+            raise Again from None
         answers = self.unseen.answers(frames, tuple(self.script[: self.asked - 1]))
-        self.shared.facts.watched = self.shared.facts.watched or bool(answers)
+        facts.watched = facts.watched or bool(answers)
         return answers
+
+    def callers(self) -> list[FrameType]:
+        """The frames that a question has come through; those of loops over sizes are Python's."""
+        return [f for f in self.frames() if f.f_code.co_filename != loops.__file__]
 
     def new_point(
         self,
@@ -1058,7 +1069,7 @@ class Run:
         self.rename(slots, point.params)
         return point
 
-    def point_key(self, shot: Snapshot, earlier: tuple[tuple[bool, ...], ...]) -> tuple[Any, ...]:
+    def point_key(self, shot: Snapshot, earlier: tuple[Any, ...]) -> tuple[Any, ...]:
         """The key of a point: the state of Python, which slots are tensors, earlier answers.
 
         The answers tell questions apart between which Python did nothing: a function in C asks them
