@@ -50,6 +50,7 @@ from wend._engine.transforms.exploring.recording import (
     Probed,
     Run,
 )
+from wend._engine.transforms.exploring.replaying import MOST_REPLAYED, Enough, Replay
 from wend._engine.transforms.exploring.running import SizesDiffer, holds
 from wend._engine.transforms.exploring.simplify import simplify
 from wend._engine.transforms.exploring.sizes import SizeFacts, SizesOfInputs, candidates, dims_of
@@ -400,6 +401,7 @@ def _explore_all(
         _take(shared, pending, runs)
     if shared.begins_again:
         raise Again
+    _replay(shared, search, inputs, attributes)
     for point in shared.points:
         for stretch in point.answers:
             if stretch.end is None:  # further sizes for the way have led elsewhere
@@ -410,6 +412,19 @@ def _explore_all(
             f"explore: {search.title}: a loop has no end, or counts in Python without a bound"
         )
     return list(states.values())
+
+
+def _replay(shared: Exploration, search: Search, inputs: list[int], attributes: Attributes) -> None:
+    """Compare the program with runs that go on where earlier runs have ended."""
+    arguments = search.given
+    for seed, (script, sizes) in enumerate(shared.came_again[:MOST_REPLAYED]):
+        run = Replay(shared, script, sizes, seed)
+        try:
+            _run(run, search.function, arguments.leaves, arguments.structure, inputs)
+        except (Elsewhere, Enough):
+            pass  # this way says nothing: it leads elsewhere, or asks on and on
+        finally:
+            attributes.restore()
 
 
 def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> None:
@@ -427,6 +442,8 @@ def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> No
             continue
         if run.goes_on and sizes not in shared.tried:
             shared.tried.append(sizes)
+        if isinstance(run.stretch.end, Go):
+            shared.came_again.append((run.script, sizes))
         if not run.goes_on and run.is_resized() and not run.turned:
             _retry(shared, run, runs)
         return
@@ -496,7 +513,7 @@ def _run(
         try:
             result = function(*args, **kwargs)
             run.refuse_shown()
-            run.stretch.end = _end(run, result)
+            run.finish(_end(run, result))
         except Known:  # the run has come to a point that is known
             pass
         except ExploreError:
@@ -505,7 +522,7 @@ def _run(
             if not run.script:
                 raise
             site = getattr(error, "site", None) if isinstance(error, WendError) else None
-            run.stretch.end = Fail(_without_frames(error), site or Site(None, 0))
+            run.finish(Fail(_without_frames(error), site or Site(None, 0)))
             return not isinstance(error, WendError)
     return True
 

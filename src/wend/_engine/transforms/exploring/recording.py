@@ -52,7 +52,7 @@ from wend._engine.core.symtrace import over_rule
 from wend._engine.ops.views.slicing import bounds_for_all_sizes
 from wend._engine.transforms.exploring import loops, numbers
 from wend._engine.transforms.exploring.conversions import module_that_converts
-from wend._engine.transforms.exploring.counters import NumbersInNames
+from wend._engine.transforms.exploring.counters import NumbersInNames, is_on_stack, set_local
 from wend._engine.transforms.exploring.lists import NOT_RECORDED, LongLists, Unroll
 from wend._engine.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
 from wend._engine.transforms.exploring.numbers import AskedNumber, Extent, ids_of, noted
@@ -68,6 +68,8 @@ from wend._engine.transforms.exploring.program import (
     Captured,
     Compute,
     Draw,
+    Fail,
+    Give,
     Go,
     Info,
     Item,
@@ -92,14 +94,17 @@ from wend._engine.transforms.exploring.snapshot import (
     hidden_lists,
     take,
 )
-from wend._engine.transforms.exploring.unseen import NotCounted, Unseen
+from wend._engine.transforms.exploring.unseen import History, NotCounted, Unseen
 from wend._engine.transforms.levels import _note_view
 
 #: Whose frames are no part of the function: those of this module and of the numbers, whose locals
 #: are sizes of a run, and those of the uncompiled core.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(_hot.__file__)))
 ENGINE = tuple([os.path.join(_PACKAGE, name) + os.sep for name in ("_engine", "_frontend")])
-_NOT_OF_THE_FUNCTION = (__file__, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep)
+_REPLAYS = os.path.join(os.path.dirname(__file__), "replaying.py")
+_NOT_OF_THE_FUNCTION = (
+    __file__, _REPLAYS, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep,
+)  # fmt: skip
 MOST_POINTS = 300
 #: The most of them where answers are kept that results without a name may follow from.
 MOST_WATCHED = 64
@@ -192,6 +197,7 @@ class Exploration:
     int_hints: by place in the code, the hint of an int that is read from a tensor there
     facts: of the sizes of inputs
     asks_sizes: whether comparisons of sizes are questions; else they fix the sizes
+    came_again: the answers and sizes of runs that have ended at a point that was known
     """
 
     def __init__(
@@ -208,6 +214,7 @@ class Exploration:
         self.facts = facts
         self.asks_sizes = asks_sizes
         self.tried: list[SizesOfInputs] = []
+        self.came_again: list[tuple[tuple[bool, ...], SizesOfInputs]] = []
         self.watches = True  # whether results without a name count: see `unseen`
         self.begins_again = False  # after this attempt, which may find more
         self.at_place: dict[Any, int] = {}
@@ -220,6 +227,7 @@ class Exploration:
         self.keeps_loops = keeps_loops
         self.points: list[Point] = []
         self.keys: dict[Any, int] = {}
+        self.histories: dict[int, History] = {}  # by point, of the run that has come there first
         self.fine: dict[int, tuple[Any, ...]] = {}
         self.scripts: list[Pending] = []
         self.captured: dict[Any, Captured] = {}
@@ -319,6 +327,10 @@ class Run:
         self.turns, self.parts_asked, self.read_at, self.fixed, self.before = {}, {}, {}, {}, {}
         self.frames_from = None
         self.unseen.keep([])
+
+    def finish(self, end: Give | Fail) -> None:
+        """Note the end of the function."""
+        self.stretch.end = end
 
     # -- tensors and numbers ----------------------------------------------------------------
 
@@ -919,6 +931,7 @@ class Run:
             self.script = (*script, first)
         answer = self.script[place]
         self.row = (*self.row, answer)
+        self.unseen.given.append(answer)
         if of_inputs:
             self.path.append((*compared, answer))
         if not replayed or place == len(self.script) - 1:
@@ -972,9 +985,10 @@ class Run:
                 if replayed:
                     raise Again
             point = shared.points[known]
+            self.stretch.end = Go(known, tuple([self.slot_id(s) for s in slots]))
             if not replayed:
-                self.stretch.end = Go(known, tuple([self.slot_id(s) for s in slots]))
                 raise Known
+            self.unseen.adopt(shared.histories[known])
             self.latest = (*coarse[:2], point.params)
             self.rename(slots, point.params)
             return point
@@ -990,11 +1004,11 @@ class Run:
         frames, facts = self.callers(), self.shared.facts
         by_loop = sys._getframe(3).f_code is Steps.__next__.__code__
         try:
-            self.unseen.follow(frames, self.asked - 1, by_loop)
+            self.unseen.follow(frames, by_loop)
         except NotCounted:
             facts.counts_lines = True
             raise Again from None
-        answers = self.unseen.answers(frames, tuple(self.script[: self.asked - 1]))
+        answers = self.unseen.answers(frames)
         facts.watched = facts.watched or bool(answers)
         return answers
 
@@ -1064,6 +1078,7 @@ class Run:
         point = Point(tuple(params), question, [Stretch(), Stretch()], site)
         shared.points.append(point)
         shared.keys[coarse] = number
+        shared.histories[number] = self.unseen.history()
         shared.fine[number] = fine
         self.latest = (*coarse[:2], point.params)
         self.rename(slots, point.params)
@@ -1215,6 +1230,23 @@ class Run:
         frames.reverse()
         return frames
 
+    def split(self, frame: FrameType, name: str, x: Extent | AskedNumber) -> Extent | AskedNumber:
+        """A number of a name's own, in place of one that a further name holds.
+
+        Another run may come to the same question with different numbers in these names.
+        """
+        if is_on_stack(frame, name):
+            return x
+        own: Extent | AskedNumber
+        if isinstance(x, SymInt):
+            own = noted(Extent(x.expr, x.hint, self))
+        else:
+            own = noted(AskedNumber(x.expr, x.category, x.hint, self))
+        if id(x) in self.turns:
+            self.turns[id(own)] = (own, *self.turns[id(x)][1:])
+        set_local(frame, name, own)
+        return own
+
     def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Snapshot:
         """The state of the Python program."""
         frames = self.frames()
@@ -1267,11 +1299,12 @@ class Run:
                 self.is_number,
                 hidden,
                 hidden_numbers,
-                [*hidden_iterators(self.before), *lists],
+                [*hidden_iterators(self.before, ENGINE), *lists],
                 self,
                 loose,
                 self.is_computed,
                 self.lists.shown,
+                self.split,
             )
         except TooMuch:
             raise ExploreError("explore: the function refers to too many Python objects") from None

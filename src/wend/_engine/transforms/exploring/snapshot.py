@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import types
+import warnings
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
@@ -46,7 +47,14 @@ _ITERATORS: frozenset[type] = frozenset(
         filter,
     )
 )
-_FOUND = _ITERATORS.union(STEPPING)
+_OF_ITERTOOLS: frozenset[type] = frozenset(
+    [
+        kind
+        for kind in vars(itertools).values()
+        if isinstance(kind, type) and hasattr(kind, "__next__")
+    ]
+)
+_FOUND = _ITERATORS.union(STEPPING, _OF_ITERTOOLS)
 
 
 class TooMuch(Exception):
@@ -118,6 +126,7 @@ class _Walker:
         self.tokens: list[Any] = []
         self.slots: list[Any] = []
         self.seen: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
         self.kept: list[Any] = []  # so that no id is taken twice
         self.waiting: deque[Any] = deque()
 
@@ -175,6 +184,12 @@ class _Walker:
         if not self.is_number(x):
             self.tokens.append(("extent", x.expr))
             return
+        known = self.numbers.get(id(x))  # a number in two places goes on as one param
+        if known is not None:
+            self.tokens.append(("same", known))
+            return
+        self.numbers[id(x)] = _len(self.numbers)
+        self.kept.append(x)
         self.tokens.append(("number", isinstance(x, SymInt) or x.category))
         self.slots.append(x)
 
@@ -219,6 +234,9 @@ class _Walker:
                 return None
         if kind is types.GeneratorType:
             frame = x.gi_frame
+            if x.gi_running:  # the frame is among those of the function
+                tokens.append((kind, x.gi_code))
+                return None
             tokens.append((kind, x.gi_code, frame.f_lasti if frame is not None else -1))
             return list(frame.f_locals.values()) if frame is not None else None
         if kind.__module__ == "numpy":
@@ -244,7 +262,12 @@ class _Walker:
     def iterator(self, x: Any, kind: type) -> list[Any]:
         """An iterator that can be taken apart without being moved on."""
         self.tokens.append((kind,))
-        reduced = x.__reduce__()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python 3.14 cannot copy those of itertools
+                reduced = x.__reduce__()
+        except TypeError:  # the iterator cannot be copied: what it refers to tells the most
+            return gc.get_referents(x)
         return list(reduced[1:])
 
 
@@ -271,6 +294,7 @@ def take(
     loose: bool,
     is_computed: Callable[[Any], bool],
     shown: Callable[[list[Any]], list[Any]],
+    split: Callable[[types.FrameType, str, Any], Any],
 ) -> Snapshot:
     """The snapshot of these frames, outermost first.
 
@@ -280,6 +304,7 @@ def take(
     iterators: those of loops that are running
     loose: whether lists of computed tensors are alike, whatever their lengths
     is_computed: whether x is a tensor that the run has computed     shown: the seen part of a list
+    split(frame, name, x): the number that a name holds from now on, if x has a further name
     """
     walker = _Walker(is_slot, outside_key, is_number, loose, is_computed, shown)
     walker.seen[id(but)] = 0
@@ -288,10 +313,11 @@ def take(
         walker.tokens.append((frame.f_code, place_in(frame)))
         names = frame.f_locals
         walker.tokens.append(tuple(names))
+        users = not str(frame.f_globals.get("__name__")).startswith("wend.")
         for name, x in names.items():
-            if is_counter(frame, name, x) and not str(frame.f_globals.get("__name__")).startswith(
-                "wend."
-            ):
+            if users and isinstance(x, (SymInt, SymNumber)) and id(x) in walker.numbers:
+                x = split(frame, name, x)
+            if users and is_counter(frame, name, x):
                 counted.append((frame, name, x, _len(walker.tokens)))
             walker.walk(x)
     for x in also:
@@ -329,9 +355,18 @@ def hidden_lists(
     ]
 
 
-def hidden_iterators(before: dict[int, Any]) -> list[Any]:
+def hidden_iterators(before: dict[int, Any], engine: tuple[str, ...] = ()) -> list[Any]:
     """Iterators made since, in order: those of loops have no name.
 
     before: by id, those that were there
+    engine: how the names of files begin whose generators are no part of the function
     """
-    return [x for x in gc.get_objects(generation=0) if type(x) in _FOUND and id(x) not in before]
+    return [
+        x
+        for x in gc.get_objects(generation=0)
+        if id(x) not in before
+        and (
+            type(x) in _FOUND
+            or (type(x) is types.GeneratorType and not x.gi_code.co_filename.startswith(engine))
+        )
+    ]

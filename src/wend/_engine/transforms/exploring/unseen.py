@@ -220,6 +220,10 @@ def counted_lines(engine: tuple[str, ...]) -> Iterator[None]:
         sys.settrace(before)
 
 
+#: The answers before a question, which of them loops over sizes have asked for, and the marks.
+History = tuple[tuple[bool, ...], tuple[bool, ...], tuple[tuple[int, int, int], ...]]
+
+
 class NotCounted(Exception):
     """Whether a frame goes through a loop is not known without a count of the lines."""
 
@@ -273,6 +277,7 @@ class Unseen:
     def __init__(self, engine: tuple[str, ...]) -> None:
         self.engine = engine
         self.marks: list[_Mark] = []
+        self.given: list[bool] = []  # the answers so far
         self.by_loops: list[bool] = []  # of each question, whether a loop asks for the next turn
 
     def keep(self, frames: list[FrameType]) -> None:
@@ -284,14 +289,25 @@ class Unseen:
             n += 1
         del self.marks[n:]
 
-    def follow(self, frames: list[FrameType], n: int, by_loop: bool) -> None:
+    def history(self) -> History:
+        """What the answers depend on at a question."""
+        rows = tuple([(mark.begin, mark.start, mark.call) for mark in self.marks])
+        return tuple(self.given), tuple(self.by_loops), rows
+
+    def adopt(self, history: History) -> None:
+        """Go on as the run that has come to this question first."""
+        given, by_loops, rows = history
+        self.given, self.by_loops = list(given), list(by_loops)
+        for mark, row in zip(self.marks, rows, strict=True):
+            mark.begin, mark.start, mark.call = row
+
+    def follow(self, frames: list[FrameType], by_loop: bool) -> None:
         """Note the frames at a question.
 
-        n: answers so far     by_loop: whether a loop over a size asks for the next turn
+        by_loop: whether a loop over a size asks for the next turn
         """
         self.keep(frames)
-        marks, known = self.marks, len(self.marks)
-        del self.by_loops[n:]
+        marks, known, n = self.marks, len(self.marks), len(self.given)
         self.by_loops.append(by_loop)
         marks += [_Mark(frame, n) for frame in frames[known:]]
         for k, (mark, frame) in enumerate(zip(marks, frames, strict=True)):
@@ -310,11 +326,10 @@ class Unseen:
             lines = frame.f_trace
             mark.lines = lines.count if type(lines) is Lines else None
 
-    def answers(
-        self, frames: list[FrameType], answers: tuple[bool, ...]
-    ) -> tuple[tuple[int, tuple[bool, ...]], ...]:
+    def answers(self, frames: list[FrameType]) -> tuple[tuple[int, tuple[bool, ...]], ...]:
         """The answers that unseen results may follow from, by frame."""
         rows = []
+        answers = self.given
         for k, (mark, frame) in enumerate(zip(self.marks, frames, strict=True)):
             if frame.f_code.co_filename.startswith(self.engine):
                 continue
