@@ -529,6 +529,8 @@ def _run(
 
 def _without_frames(error: Exception) -> Exception:
     """Return an error without the frames, and all they hold, of itself and of the errors before."""
+    if any(isinstance(x, (SymInt, SymNumber)) for x in error.args):  # a key that is missing
+        error.args = ("a number that is no key",)
     waiting: list[BaseException] = [error]
     while waiting:
         each = waiting.pop()

@@ -53,6 +53,7 @@ from wend._engine.ops.views.slicing import bounds_for_all_sizes
 from wend._engine.transforms.exploring import loops, numbers
 from wend._engine.transforms.exploring.conversions import module_that_converts
 from wend._engine.transforms.exploring.counters import NumbersInNames, is_on_stack, set_local
+from wend._engine.transforms.exploring.keys import UNLIKE, Unknown, keys_at
 from wend._engine.transforms.exploring.lists import NOT_RECORDED, LongLists, Unroll
 from wend._engine.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
 from wend._engine.transforms.exploring.numbers import AskedNumber, Extent, ids_of, noted
@@ -296,6 +297,8 @@ class Run:
         self.shared = shared
         self.script = script
         self.asked = 0
+        #: A number, the plain number that it was equal to, and the questions asked before.
+        self.as_key: tuple[Expr, Any, int] = (0, 0, -1)
         self.latest: tuple[Any, ...] = ()  # the last point: key, which slots are tensors, params
         self.row: tuple[bool, ...] = ()  # answers before, in a row, with the same key and params
         self.unseen = Unseen(ENGINE)
@@ -770,6 +773,27 @@ class Run:
             )
         self.pin((expr,), current_site())
         return hint
+
+    def hash_of(self, number: Extent) -> int:
+        """The hash of an int: that of the plain number that the int is equal to, if any.
+
+        The int is fixed where nobody knows with which numbers it is compared.
+        """
+        frame = sys._getframe(2)
+        try:
+            keys = keys_at(frame, ENGINE)
+        except Unknown:
+            return hash(number._fixed())
+        for key in keys:
+            if number == key:
+                self.as_key = (number.expr, key, self.asked)
+                return hash(key)
+        return UNLIKE
+
+    def is_key(self, number: SymInt, other: object) -> bool:
+        """Whether the hash of the number was just asked for, and was that of the other number."""
+        expr, key, asked = self.as_key
+        return asked == self.asked and expr == number.expr and type(other) is int and key == other
 
     def number(self, tensor: Tensor) -> Any:
         """The single element of a tensor, as a number."""

@@ -28,6 +28,8 @@ _len = len  # while a function is explored, the builtin is a slower one
 MOST_OBJECTS = 200_000
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, DType)
 _BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType)
+#: The attributes of a class that may differ between two classes of one text.
+_OF_CLASSES = (*_PLAIN, types.FunctionType, property, staticmethod, classmethod, list, dict)
 #: Objects of Wend's that do not change, or are no part of the function.
 _CORE = ("wend._engine.core", "wend._engine.ops", "wend._engine.base.dtypes")
 _ITERATORS: frozenset[type] = frozenset(
@@ -217,6 +219,10 @@ class _Walker:
         if kind is TensorType:  # each run makes types of its own
             tokens.append((kind, x.dtype, x.rank))
             return None
+        if isinstance(x, type) and "<locals>" in x.__qualname__:
+            # The function makes the class, or one that calls the function: each run anew.
+            tokens.append((kind, x.__module__, x.__qualname__))
+            return [v for v in vars(x).values() if isinstance(v, _OF_CLASSES)]
         if isinstance(x, _BY_IDENTITY) or kind.__module__.startswith(_CORE):
             tokens.append((kind, id(x)))
             return None
@@ -245,8 +251,9 @@ class _Walker:
             return None
         if kind in _FOUND:
             return self.iterator(x, kind)
-        tokens.append((kind,))
-        parts: list[Any] = []
+        local = "<locals>" in kind.__qualname__
+        tokens.append((kind.__qualname__ if local else kind,))
+        parts: list[Any] = [kind] if local else []
         own = getattr(x, "__dict__", None)
         if type(own) is dict:
             tokens.append(tuple(own))
