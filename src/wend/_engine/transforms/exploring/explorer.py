@@ -50,7 +50,7 @@ from wend._engine.transforms.exploring.recording import (
     Probed,
     Run,
 )
-from wend._engine.transforms.exploring.replaying import MOST_REPLAYED, Enough, Replay
+from wend._engine.transforms.exploring.replaying import MOST_REPLAYED, Continued, Enough
 from wend._engine.transforms.exploring.running import SizesDiffer, holds
 from wend._engine.transforms.exploring.simplify import simplify
 from wend._engine.transforms.exploring.sizes import SizeFacts, SizesOfInputs, candidates, dims_of
@@ -418,11 +418,11 @@ def _replay(shared: Exploration, search: Search, inputs: list[int], attributes: 
     """Compare the program with runs that go on where earlier runs have ended."""
     arguments = search.given
     for seed, (script, sizes) in enumerate(shared.came_again[:MOST_REPLAYED]):
-        run = Replay(shared, script, sizes, seed)
+        run = Continued(shared, script, sizes, seed)
         try:
             _run(run, search.function, arguments.leaves, arguments.structure, inputs)
-        except (Elsewhere, Enough):
-            pass  # this way says nothing: it leads elsewhere, or asks on and on
+        except (Elsewhere, Enough):  # this way leads elsewhere, or asks on and on
+            continue
         finally:
             attributes.restore()
 

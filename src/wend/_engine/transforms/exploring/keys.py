@@ -1,7 +1,7 @@
 """Numbers of the graph as keys of dicts and items of sets: the keys that they may be equal to.
 
 C looks a key up by hash, and asks for equality only where hashes are equal. So the hash of a number
-of the graph needs the answers first: is the number equal to one of the plain keys? These are found
+of the graph needs the answers first: does the number equal any plain key? These are found
 in the source of the expression that asks for the hash. Where the source does not tell all of them,
 the number is fixed.
 """
@@ -59,7 +59,7 @@ def _expression_at(frame: FrameType) -> list[ast.expr]:
         raise Unknown
     try:
         return _expressions(name, text)[place]
-    except (KeyError, SyntaxError):  # the text is not that of the code
+    except (KeyError, SyntaxError):  # the text is not that of the code that runs
         raise Unknown from None
 
 
@@ -114,7 +114,7 @@ def _called(node: ast.Call) -> str:
 
 
 def _other_side(node: ast.expr, around: list[ast.expr], frame: FrameType) -> list[Any]:
-    """What the items of a new set are compared with later; the set has no name."""
+    """The objects that items of a new set, which has no name, are compared with."""
     for outer in around:
         if isinstance(outer, ast.Call) and _called(outer) == "len" and outer.args == [node]:
             if _value(outer.func, frame) is not builtins.len:
@@ -160,7 +160,7 @@ class _Members:
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """The object of an expression that runs no code of the user's. Raises Unknown for others."""
+    """The object of an expression that runs no code of the user's. Raises Unknown for the rest."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):

@@ -45,7 +45,7 @@ class Questions(Protocol):
         """A number that the user's code needs as a plain number."""
 
     def is_key(self, number: SymInt, other: object) -> bool:
-        """Whether the hash of the number was just asked for, and was that of the other number."""
+        """Whether the hash of the number was just asked for, and was that of the plain number."""
 
     def hash_of(self, number: Any) -> int:
         """The hash of an int: that of the plain number that the int is equal to, if any."""

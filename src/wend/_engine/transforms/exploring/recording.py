@@ -782,7 +782,7 @@ class Run:
         frame = sys._getframe(2)
         try:
             keys = keys_at(frame, ENGINE)
-        except Unknown:
+        except Unknown:  # nobody knows with which keys the number is compared
             return hash(number._fixed())
         for key in keys:
             if number == key:
@@ -791,7 +791,7 @@ class Run:
         return UNLIKE
 
     def is_key(self, number: SymInt, other: object) -> bool:
-        """Whether the hash of the number was just asked for, and was that of the other number."""
+        """Whether the hash of the number was just asked for, and was that of the plain number."""
         expr, key, asked = self.as_key
         return asked == self.asked and expr == number.expr and type(other) is int and key == other
 
@@ -955,7 +955,7 @@ class Run:
             self.script = (*script, first)
         answer = self.script[place]
         self.row = (*self.row, answer)
-        self.unseen.given.append(answer)
+        self.unseen.answered.append(answer)
         if of_inputs:
             self.path.append((*compared, answer))
         if not replayed or place == len(self.script) - 1:
@@ -1255,7 +1255,7 @@ class Run:
         return frames
 
     def split(self, frame: FrameType, name: str, x: Extent | AskedNumber) -> Extent | AskedNumber:
-        """A number of a name's own, in place of one that a further name holds.
+        """A number of a name's own, in place of a number that a further name holds.
 
         Another run may come to the same question with different numbers in these names.
         """

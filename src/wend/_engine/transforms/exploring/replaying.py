@@ -41,7 +41,7 @@ class Enough(BaseException):
     """Ends a run that has asked many questions, or has come to an end that says nothing."""
 
 
-class Replay(Run):
+class Continued(Run):
     """A run along the points of a program.
 
     script: the answers at first     drawn: the further answers
@@ -71,7 +71,7 @@ class Replay(Run):
         self.compare(self.stretch.end, current_site())
         self.script = (*self.script, answer)
         self.row = (*self.row, answer)
-        self.unseen.given.append(answer)
+        self.unseen.answered.append(answer)
         compared = question[1:] if outcome is not None else ()
         if compared and all(map(self.is_of_inputs, compared[1:])):
             self.path.append((*compared, answer))
@@ -113,7 +113,7 @@ def _is_of_an_op(end: End) -> bool:
 
 
 def _alike(mine: Item, other: Item, new: dict[int, int], name: Callable[[int], int]) -> bool:
-    """Whether two items do the same; the results of mine then get the names of the other's."""
+    """Whether two items do the same; the results of mine then get the names of those of `other`."""
     if type(mine) is not type(other):
         return False
     if isinstance(mine, Apply) and isinstance(other, Apply):

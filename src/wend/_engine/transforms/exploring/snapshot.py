@@ -28,7 +28,7 @@ _len = len  # while a function is explored, the builtin is a slower one
 MOST_OBJECTS = 200_000
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, DType)
 _BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType)
-#: The attributes of a class that may differ between two classes of one text.
+#: The attributes of a class that may differ between two classes of the same text.
 _OF_CLASSES = (*_PLAIN, types.FunctionType, property, staticmethod, classmethod, list, dict)
 #: Objects of Wend's that do not change, or are no part of the function.
 _CORE = ("wend._engine.core", "wend._engine.ops", "wend._engine.base.dtypes")
@@ -186,7 +186,7 @@ class _Walker:
         if not self.is_number(x):
             self.tokens.append(("extent", x.expr))
             return
-        known = self.numbers.get(id(x))  # a number in two places goes on as one param
+        known = self.numbers.get(id(x))  # a number in two places is a single param
         if known is not None:
             self.tokens.append(("same", known))
             return
@@ -220,7 +220,7 @@ class _Walker:
             tokens.append((kind, x.dtype, x.rank))
             return None
         if isinstance(x, type) and "<locals>" in x.__qualname__:
-            # The function makes the class, or one that calls the function: each run anew.
+            # A function has made the class: each run may make such a class anew.
             tokens.append((kind, x.__module__, x.__qualname__))
             return [v for v in vars(x).values() if isinstance(v, _OF_CLASSES)]
         if isinstance(x, _BY_IDENTITY) or kind.__module__.startswith(_CORE):

@@ -44,12 +44,13 @@ _ASK_ONCE = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")
 class StackState(NamedTuple):
     """The stack at an instruction.
 
-    unseen: entries without a name, but the operands of the instruction
+    unseen: entries without a name, but the operands of the instruction     operands: these
     statement: offset of the last instruction before which there were none
     turns: whether there is a loop in between     takes: whether it takes from a generator itself
     """
 
     unseen: int
+    operands: int
     statement: int
     turns: bool
     takes: bool
@@ -144,8 +145,8 @@ def held_at(code: CodeType, lasti: int) -> StackState:
     effect = _effect(step, False)
     nothing = step.opname.startswith(_LEAVE_NOTHING)
     operands = 1 if "JUMP" in step.opname else -effect if nothing else max(0, 1 - effect)
-    kept = makers[: max(0, len(makers) - operands)]
-    unseen = sum([_has_no_name(*maker) for maker in kept])
+    kept = max(0, len(makers) - operands)
+    no_names = [_has_no_name(*maker) for maker in makers]
     start = here
     while start > 0 and not _may_begin(row, depths, start, here):
         start -= 1
@@ -155,7 +156,8 @@ def held_at(code: CodeType, lasti: int) -> StackState:
         )
         for step in row[start + 1 : here + 1]
     )  # fmt: skip
-    return StackState(unseen, row[start].offset, turns, step.opname.startswith(_TAKE))
+    unseen, taken = sum(no_names[:kept]), sum(no_names[kept:])
+    return StackState(unseen, taken, row[start].offset, turns, step.opname.startswith(_TAKE))
 
 
 @cache
@@ -176,7 +178,7 @@ def _starts(code: CodeType) -> dict[int, str]:
     return {step.offset: step.opname for step in dis.get_instructions(code)}
 
 
-class Lines:
+class LineCount:
     """The trace function of a frame: counts the lines begun. Jumps back begin a line, too.
 
     further: the trace function of a debugger, say
@@ -188,7 +190,7 @@ class Lines:
         self.count = 0
         self.further: Callable[..., Any] | None = None
 
-    def __call__(self, frame: FrameType, event: str, arg: object) -> Lines:
+    def __call__(self, frame: FrameType, event: str, arg: object) -> LineCount:
         """Note an event of the frame."""
         self.count += event == "line"
         if self.further is not None:
@@ -204,12 +206,12 @@ def counted_lines(engine: tuple[str, ...]) -> Iterator[None]:
     """
     before = sys.gettrace()
 
-    def begins(frame: FrameType, event: str, arg: object) -> Any:
+    def begins(frame: FrameType, event: Any, arg: object) -> Any:
         further = before(frame, event, arg) if before is not None else None
         if frame.f_code.co_filename.startswith(engine):
             return further
         lines = frame.f_trace  # of a generator that goes on
-        lines = lines if type(lines) is Lines else Lines()
+        lines = lines if type(lines) is LineCount else LineCount()
         lines.further = further
         return lines
 
@@ -255,15 +257,15 @@ class _Mark:
             return False
         if child is not None and is_same and not _is_generator(child):
             return False
+        if _calls_itself(frame, child):
+            return True
         name = _starts(code).get(at)
-        if name is None and child is not None and child.f_back is frame:
-            return True  # Python itself has called, and notes a place behind the instruction
         if name is not None and name.startswith(_ASK_ONCE):
             return True
         if name == "FOR_ITER" and (child is None or (_is_generator(child) and is_same)):
             return True
         lines = frame.f_trace
-        if type(lines) is not Lines:
+        if type(lines) is not LineCount:
             raise NotCounted
         return lines.count != self.lines
 
@@ -277,7 +279,7 @@ class Unseen:
     def __init__(self, engine: tuple[str, ...]) -> None:
         self.engine = engine
         self.marks: list[_Mark] = []
-        self.given: list[bool] = []  # the answers so far
+        self.answered: list[bool] = []  # the answers so far
         self.by_loops: list[bool] = []  # of each question, whether a loop asks for the next turn
 
     def keep(self, frames: list[FrameType]) -> None:
@@ -290,14 +292,14 @@ class Unseen:
         del self.marks[n:]
 
     def history(self) -> History:
-        """What the answers depend on at a question."""
+        """The answers before a question, and the places among these."""
         rows = tuple([(mark.begin, mark.start, mark.call) for mark in self.marks])
-        return tuple(self.given), tuple(self.by_loops), rows
+        return tuple(self.answered), tuple(self.by_loops), rows
 
     def adopt(self, history: History) -> None:
         """Go on as the run that has come to this question first."""
-        given, by_loops, rows = history
-        self.given, self.by_loops = list(given), list(by_loops)
+        answered, by_loops, rows = history
+        self.answered, self.by_loops = list(answered), list(by_loops)
         for mark, row in zip(self.marks, rows, strict=True):
             mark.begin, mark.start, mark.call = row
 
@@ -307,7 +309,7 @@ class Unseen:
         by_loop: whether a loop over a size asks for the next turn
         """
         self.keep(frames)
-        marks, known, n = self.marks, len(self.marks), len(self.given)
+        marks, known, n = self.marks, len(self.marks), len(self.answered)
         self.by_loops.append(by_loop)
         marks += [_Mark(frame, n) for frame in frames[known:]]
         for k, (mark, frame) in enumerate(zip(marks, frames, strict=True)):
@@ -324,17 +326,19 @@ class Unseen:
                 mark.call = n
             mark.lasti, mark.statement = lasti, held.statement
             lines = frame.f_trace
-            mark.lines = lines.count if type(lines) is Lines else None
+            mark.lines = lines.count if type(lines) is LineCount else None
 
     def answers(self, frames: list[FrameType]) -> tuple[tuple[int, tuple[bool, ...]], ...]:
         """The answers that unseen results may follow from, by frame."""
         rows = []
-        answers = self.given
+        answers = self.answered
         for k, (mark, frame) in enumerate(zip(self.marks, frames, strict=True)):
             if frame.f_code.co_filename.startswith(self.engine):
                 continue
             held = held_at(frame.f_code, frame.f_lasti)
-            first = mark.start if held.unseen else mark.call
+            child = frames[k + 1] if k + 1 < len(frames) else None
+            in_c = not _calls_itself(frame, child)  # a function's own frame has the operands
+            first = mark.start if held.unseen or (held.operands and in_c) else mark.call
             last = max(mark.call, self._ended(k, held.takes, len(answers)))
             row = [answers[i] for i in range(first, last) if not self.by_loops[i]]
             if row:
@@ -350,6 +354,16 @@ class Unseen:
             if takes or not _is_generator(mark.frame):
                 return mark.begin
         return n
+
+
+def _calls_itself(frame: FrameType, child: FrameType | None) -> bool:
+    """Whether Python, and not C, has called a function, as far as that is known.
+
+    Up to Python 3.12 the place of the frame then is behind the first part of an instruction.
+    """
+    return (
+        child is not None and child.f_back is frame and frame.f_lasti not in _starts(frame.f_code)
+    )
 
 
 def _is_generator(frame: FrameType) -> bool:
