@@ -114,7 +114,7 @@ class NumbersInNames:
                 continue
             if isinstance(x, (SymInt, SymNumber)) and not run.is_of_inputs(x.expr):
                 continue
-            if _is_on_stack(frame, name):
+            if is_on_stack(frame, name):
                 facts.plain.add(var)
                 continue
             self.made.add(var)
@@ -124,7 +124,7 @@ class NumbersInNames:
                 run.vague.add(number)
             expr = (ARG, number)
             kind: Callable[..., Any] = Extent if category == 1 else partial(AskedNumber, category=2)
-            _set_local(frame, name, noted(kind(expr, hint=hint_of(x), guards=run)))
+            set_local(frame, name, noted(kind(expr, hint=hint_of(x), guards=run)))
             turned = True
         return turned
 
@@ -136,14 +136,14 @@ class NumbersInNames:
         return bool(new)
 
 
-def _set_local(frame: FrameType, name: str, value: object) -> None:
+def set_local(frame: FrameType, name: str, value: object) -> None:
     """Change a name of a function that is running."""
     frame.f_locals[name] = value
     if sys.version_info < (3, 13):  # later, `f_locals` writes through
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
-def _is_on_stack(frame: FrameType, name: str) -> bool:
+def is_on_stack(frame: FrameType, name: str) -> bool:
     """Whether an expression that is being evaluated may have read a name already.
 
     The operands of a comparison that is the question itself do not count.

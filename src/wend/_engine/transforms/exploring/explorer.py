@@ -9,7 +9,7 @@ import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ from wend._engine.transforms.exploring.program import (
     Stretch,
 )
 from wend._engine.transforms.exploring.recording import (
+    ENGINE,
     Again,
     Draws,
     Elsewhere,
@@ -49,10 +50,12 @@ from wend._engine.transforms.exploring.recording import (
     Probed,
     Run,
 )
+from wend._engine.transforms.exploring.replaying import MOST_REPLAYED, Continued, Enough
 from wend._engine.transforms.exploring.running import SizesDiffer, holds
 from wend._engine.transforms.exploring.simplify import simplify
 from wend._engine.transforms.exploring.sizes import SizeFacts, SizesOfInputs, candidates, dims_of
 from wend._engine.transforms.exploring.snapshot import hidden_iterators
+from wend._engine.transforms.exploring.unseen import counted_lines
 
 Free = list[tuple[int | None, ...]]
 BATCH = 2  # the extent that stands for that of a batch while exploring with a single example
@@ -80,7 +83,8 @@ def _entered(run: Run) -> Iterator[None]:
         run.before = {id(x): x for x in own}
         stream = random_state.swap(Draws(run))
         try:
-            with symbolic_loops(), conversions(run.shared.converting):
+            lines = counted_lines(ENGINE) if run.shared.facts.counts_lines else nullcontext()
+            with symbolic_loops(), conversions(run.shared.converting), lines:
                 yield
         finally:
             trace.symbolic = before
@@ -397,6 +401,7 @@ def _explore_all(
         _take(shared, pending, runs)
     if shared.begins_again:
         raise Again
+    _replay(shared, search, inputs, attributes)
     for point in shared.points:
         for stretch in point.answers:
             if stretch.end is None:  # further sizes for the way have led elsewhere
@@ -407,6 +412,19 @@ def _explore_all(
             f"explore: {search.title}: a loop has no end, or counts in Python without a bound"
         )
     return list(states.values())
+
+
+def _replay(shared: Exploration, search: Search, inputs: list[int], attributes: Attributes) -> None:
+    """Compare the program with runs that go on where earlier runs have ended."""
+    arguments = search.given
+    for seed, (script, sizes) in enumerate(shared.came_again[:MOST_REPLAYED]):
+        run = Continued(shared, script, sizes, seed)
+        try:
+            _run(run, search.function, arguments.leaves, arguments.structure, inputs)
+        except (Elsewhere, Enough):  # this way leads elsewhere, or asks on and on
+            continue
+        finally:
+            attributes.restore()
 
 
 def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> None:
@@ -424,6 +442,8 @@ def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> No
             continue
         if run.goes_on and sizes not in shared.tried:
             shared.tried.append(sizes)
+        if isinstance(run.stretch.end, Go):
+            shared.came_again.append((run.script, sizes))
         if not run.goes_on and run.is_resized() and not run.turned:
             _retry(shared, run, runs)
         return
@@ -493,7 +513,7 @@ def _run(
         try:
             result = function(*args, **kwargs)
             run.refuse_shown()
-            run.stretch.end = _end(run, result)
+            run.finish(_end(run, result))
         except Known:  # the run has come to a point that is known
             pass
         except ExploreError:
@@ -502,13 +522,15 @@ def _run(
             if not run.script:
                 raise
             site = getattr(error, "site", None) if isinstance(error, WendError) else None
-            run.stretch.end = Fail(_without_frames(error), site or Site(None, 0))
+            run.finish(Fail(_without_frames(error), site or Site(None, 0)))
             return not isinstance(error, WendError)
     return True
 
 
 def _without_frames(error: Exception) -> Exception:
     """Return an error without the frames, and all they hold, of itself and of the errors before."""
+    if any(isinstance(x, (SymInt, SymNumber)) for x in error.args):  # a key that is missing
+        error.args = ("a number that is no key",)
     waiting: list[BaseException] = [error]
     while waiting:
         each = waiting.pop()

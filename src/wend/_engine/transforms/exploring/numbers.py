@@ -44,6 +44,12 @@ class Questions(Protocol):
     def fix(self, expr: Expr, hint: Any) -> Any:
         """A number that the user's code needs as a plain number."""
 
+    def is_key(self, number: SymInt, other: object) -> bool:
+        """Whether the hash of the number was just asked for, and was that of the plain number."""
+
+    def hash_of(self, number: Any) -> int:
+        """The hash of an int: that of the plain number that the int is equal to, if any."""
+
     def convert(self, kind: str) -> None:
         """The user's code makes a plain number of a number."""
 
@@ -125,6 +131,8 @@ class Extent(SymInt):
             return NotImplemented  # type: ignore[no-any-return]
         outcome = compare(op, self.hint, hint_of(other))
         run: Questions = self.guards
+        if op == EQ and run.is_key(self, other):
+            return True
         known = run.known_order(op, self, other)
         if known is None and isinstance(other, SymInt):
             known = run.known_order(_TURNED[op], other, self)
@@ -138,7 +146,8 @@ class Extent(SymInt):
     # fmt: on
 
     def __hash__(self) -> int:  # type: ignore[override]
-        return hash(self._fixed())
+        run: Questions = self.guards
+        return run.hash_of(self)
 
     def _fixed(self) -> int:
         """The plain int, which a guard says is always the same."""

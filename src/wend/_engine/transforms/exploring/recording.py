@@ -50,9 +50,10 @@ from wend._engine.core.symbolic import (
 )
 from wend._engine.core.symtrace import over_rule
 from wend._engine.ops.views.slicing import bounds_for_all_sizes
-from wend._engine.transforms.exploring import numbers
+from wend._engine.transforms.exploring import loops, numbers
 from wend._engine.transforms.exploring.conversions import module_that_converts
-from wend._engine.transforms.exploring.counters import NumbersInNames
+from wend._engine.transforms.exploring.counters import NumbersInNames, is_on_stack, set_local
+from wend._engine.transforms.exploring.keys import UNLIKE, Unknown, keys_at
 from wend._engine.transforms.exploring.lists import NOT_RECORDED, LongLists, Unroll
 from wend._engine.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
 from wend._engine.transforms.exploring.numbers import AskedNumber, Extent, ids_of, noted
@@ -68,6 +69,8 @@ from wend._engine.transforms.exploring.program import (
     Captured,
     Compute,
     Draw,
+    Fail,
+    Give,
     Go,
     Info,
     Item,
@@ -92,14 +95,17 @@ from wend._engine.transforms.exploring.snapshot import (
     hidden_lists,
     take,
 )
-from wend._engine.transforms.exploring.unseen import Unseen
+from wend._engine.transforms.exploring.unseen import History, NotCounted, Unseen
 from wend._engine.transforms.levels import _note_view
 
 #: Whose frames are no part of the function: those of this module and of the numbers, whose locals
 #: are sizes of a run, and those of the uncompiled core.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(_hot.__file__)))
-_ENGINE = tuple([os.path.join(_PACKAGE, name) + os.sep for name in ("_engine", "_frontend")])
-_NOT_OF_THE_FUNCTION = (__file__, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep)
+ENGINE = tuple([os.path.join(_PACKAGE, name) + os.sep for name in ("_engine", "_frontend")])
+_REPLAYS = os.path.join(os.path.dirname(__file__), "replaying.py")
+_NOT_OF_THE_FUNCTION = (
+    __file__, _REPLAYS, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep,
+)  # fmt: skip
 MOST_POINTS = 300
 #: The most of them where answers are kept that results without a name may follow from.
 MOST_WATCHED = 64
@@ -192,6 +198,7 @@ class Exploration:
     int_hints: by place in the code, the hint of an int that is read from a tensor there
     facts: of the sizes of inputs
     asks_sizes: whether comparisons of sizes are questions; else they fix the sizes
+    came_again: the answers and sizes of runs that have ended at a point that was known
     """
 
     def __init__(
@@ -208,6 +215,7 @@ class Exploration:
         self.facts = facts
         self.asks_sizes = asks_sizes
         self.tried: list[SizesOfInputs] = []
+        self.came_again: list[tuple[tuple[bool, ...], SizesOfInputs]] = []
         self.watches = True  # whether results without a name count: see `unseen`
         self.begins_again = False  # after this attempt, which may find more
         self.at_place: dict[Any, int] = {}
@@ -220,6 +228,7 @@ class Exploration:
         self.keeps_loops = keeps_loops
         self.points: list[Point] = []
         self.keys: dict[Any, int] = {}
+        self.histories: dict[int, History] = {}  # by point, of the run that has come there first
         self.fine: dict[int, tuple[Any, ...]] = {}
         self.scripts: list[Pending] = []
         self.captured: dict[Any, Captured] = {}
@@ -288,9 +297,11 @@ class Run:
         self.shared = shared
         self.script = script
         self.asked = 0
+        #: A number, the plain number that it was equal to, and the questions asked before.
+        self.as_key: tuple[Expr, Any, int] = (0, 0, -1)
         self.latest: tuple[Any, ...] = ()  # the last point: key, which slots are tensors, params
         self.row: tuple[bool, ...] = ()  # answers before, in a row, with the same key and params
-        self.unseen = Unseen()
+        self.unseen = Unseen(ENGINE)
         self.serial = _hot.fresh_serial()
         self.trace = _hot.current_trace()
         self.stretch = Stretch()  # thrown away, unless the script is at the end
@@ -318,6 +329,11 @@ class Run:
         self.live, self.numbers, self.given, self.inputs = [], [], [], []
         self.turns, self.parts_asked, self.read_at, self.fixed, self.before = {}, {}, {}, {}, {}
         self.frames_from = None
+        self.unseen.keep([])
+
+    def finish(self, end: Give | Fail) -> None:
+        """Note the end of the function."""
+        self.stretch.end = end
 
     # -- tensors and numbers ----------------------------------------------------------------
 
@@ -758,6 +774,27 @@ class Run:
         self.pin((expr,), current_site())
         return hint
 
+    def hash_of(self, number: Extent) -> int:
+        """The hash of an int: that of the plain number that the int is equal to, if any.
+
+        The int is fixed where nobody knows with which numbers it is compared.
+        """
+        frame = sys._getframe(2)
+        try:
+            keys = keys_at(frame, ENGINE)
+        except Unknown:  # nobody knows with which keys the number is compared
+            return hash(number._fixed())
+        for key in keys:
+            if number == key:
+                self.as_key = (number.expr, key, self.asked)
+                return hash(key)
+        return UNLIKE
+
+    def is_key(self, number: SymInt, other: object) -> bool:
+        """Whether the hash of the number was just asked for, and was that of the plain number."""
+        expr, key, asked = self.as_key
+        return asked == self.asked and expr == number.expr and type(other) is int and key == other
+
     def number(self, tensor: Tensor) -> Any:
         """The single element of a tensor, as a number."""
         value = _hot.refreshed(tensor)
@@ -918,6 +955,7 @@ class Run:
             self.script = (*script, first)
         answer = self.script[place]
         self.row = (*self.row, answer)
+        self.unseen.answered.append(answer)
         if of_inputs:
             self.path.append((*compared, answer))
         if not replayed or place == len(self.script) - 1:
@@ -933,6 +971,7 @@ class Run:
         shared = self.shared
         if question[0] == "compare":
             question = (*question[:2], *[self.as_number(e) for e in question[2:]])
+        self.unseen.keep(self.callers())
         self.shorten_lists(question)
         shot = self.snapshot(question)
         if shared.keeps_loops and shot.names:
@@ -940,7 +979,7 @@ class Run:
                 shot = self.snapshot(question)
             if self.counters.found(shot):
                 raise Again
-        earlier = self.earlier(shot) if shared.watches else ()
+        earlier = self.earlier() if shared.watches else ()
         place = self.point_key(shot, earlier)
         if question[0] == "compare":
             sizes = tuple([None if _is_number(e) else e for e in question[2:]])
@@ -970,9 +1009,10 @@ class Run:
                 if replayed:
                     raise Again
             point = shared.points[known]
+            self.stretch.end = Go(known, tuple([self.slot_id(s) for s in slots]))
             if not replayed:
-                self.stretch.end = Go(known, tuple([self.slot_id(s) for s in slots]))
                 raise Known
+            self.unseen.adopt(shared.histories[known])
             self.latest = (*coarse[:2], point.params)
             self.rename(slots, point.params)
             return point
@@ -983,13 +1023,22 @@ class Run:
             )
         return self.new_point(question, coarse, fine, wide, slots, site)
 
-    def earlier(self, shot: Snapshot) -> tuple[tuple[bool, ...], ...]:
+    def earlier(self) -> tuple[tuple[int, tuple[bool, ...]], ...]:
         """The answers that results without a name may follow from: see `unseen`."""
-        frames = [f for f in self.frames() if not f.f_code.co_filename.startswith(_ENGINE)]
-        self.unseen.follow(frames, self.asked - 1, bool(self.point_key(shot, ())[2]))
-        answers = self.unseen.answers(frames, tuple(self.script[: self.asked - 1]))
-        self.shared.facts.watched = self.shared.facts.watched or bool(answers)
+        frames, facts = self.callers(), self.shared.facts
+        by_loop = sys._getframe(3).f_code is Steps.__next__.__code__
+        try:
+            self.unseen.follow(frames, by_loop)
+        except NotCounted:
+            facts.counts_lines = True
+            raise Again from None
+        answers = self.unseen.answers(frames)
+        facts.watched = facts.watched or bool(answers)
         return answers
+
+    def callers(self) -> list[FrameType]:
+        """The frames that a question has come through; those of loops over sizes are Python's."""
+        return [f for f in self.frames() if f.f_code.co_filename != loops.__file__]
 
     def new_point(
         self,
@@ -1053,12 +1102,13 @@ class Run:
         point = Point(tuple(params), question, [Stretch(), Stretch()], site)
         shared.points.append(point)
         shared.keys[coarse] = number
+        shared.histories[number] = self.unseen.history()
         shared.fine[number] = fine
         self.latest = (*coarse[:2], point.params)
         self.rename(slots, point.params)
         return point
 
-    def point_key(self, shot: Snapshot, earlier: tuple[tuple[bool, ...], ...]) -> tuple[Any, ...]:
+    def point_key(self, shot: Snapshot, earlier: tuple[Any, ...]) -> tuple[Any, ...]:
         """The key of a point: the state of Python, which slots are tensors, earlier answers.
 
         The answers tell questions apart between which Python did nothing: a function in C asks them
@@ -1204,6 +1254,23 @@ class Run:
         frames.reverse()
         return frames
 
+    def split(self, frame: FrameType, name: str, x: Extent | AskedNumber) -> Extent | AskedNumber:
+        """A number of a name's own, in place of a number that a further name holds.
+
+        Another run may come to the same question with different numbers in these names.
+        """
+        if is_on_stack(frame, name):
+            return x
+        own: Extent | AskedNumber
+        if isinstance(x, SymInt):
+            own = noted(Extent(x.expr, x.hint, self))
+        else:
+            own = noted(AskedNumber(x.expr, x.category, x.hint, self))
+        if id(x) in self.turns:
+            self.turns[id(own)] = (own, *self.turns[id(x)][1:])
+        set_local(frame, name, own)
+        return own
+
     def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Snapshot:
         """The state of the Python program."""
         frames = self.frames()
@@ -1256,11 +1323,12 @@ class Run:
                 self.is_number,
                 hidden,
                 hidden_numbers,
-                [*hidden_iterators(self.before), *lists],
+                [*hidden_iterators(self.before, ENGINE), *lists],
                 self,
                 loose,
                 self.is_computed,
                 self.lists.shown,
+                self.split,
             )
         except TooMuch:
             raise ExploreError("explore: the function refers to too many Python objects") from None

@@ -11,7 +11,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor
 from wend._engine.core._types import Program
-from wend._engine.core.symbolic import Expr, apply_binary, evaluate
+from wend._engine.core.symbolic import EQ, Expr, apply_binary, evaluate
 from wend._engine.core.symtrace import flatten_outputs
 from wend._engine.transforms.exploring.program import (
     Apply,
@@ -159,8 +159,18 @@ def check_guards(program: StaticGraph, env: dict[int, Any]) -> None:
         if bool(apply_binary(op, left, right)) != outcome:
             raise SizesDiffer(
                 f"{program.name}: the sizes of the arguments take another way than those it was "
-                f"explored with: {site} compares {left} with {right}"
+                f"explored with: {site} compares {left} with {right}{_remedy(op, b, outcome)}"
             )
+
+
+def _remedy(op: int, b: Expr, outcome: bool) -> str:
+    """The remedy for a size that is fixed to that of the example."""
+    if op != EQ or not outcome or type(b) is not int:
+        return ""
+    return (
+        ". Where Python needs the plain number, as for an index or a key, the size is a constant: "
+        "compare sizes by ==, or make a graph for each size"
+    )
 
 
 def holds(program: StaticGraph, shapes: Sequence[tuple[int, ...]]) -> bool:

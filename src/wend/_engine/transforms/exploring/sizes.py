@@ -33,6 +33,7 @@ class SizeFacts:
     counters: by state of the program, the names whose numbers a loop changes
     plain: names whose numbers Python needs
     watched: whether results without a name have mattered: see `unseen`
+    counts_lines: whether runs count the lines of frames, as loops are told apart by these alone
     patterns: by pattern of an op and the sizes that are symbols, whether comparisons matter
     """
 
@@ -45,6 +46,7 @@ class SizeFacts:
         self.counters: dict[Any, set[Any]] = {}
         self.plain: set[Any] = set()
         self.watched = False
+        self.counts_lines = False
 
     def canonical(self, expr: Expr) -> Expr:
         """An expression with a single name for dims that are known to be equal."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import types
+import warnings
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
@@ -27,6 +28,8 @@ _len = len  # while a function is explored, the builtin is a slower one
 MOST_OBJECTS = 200_000
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, DType)
 _BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType)
+#: The attributes of a class that may differ between two classes of the same text.
+_OF_CLASSES = (*_PLAIN, types.FunctionType, property, staticmethod, classmethod, list, dict)
 #: Objects of Wend's that do not change, or are no part of the function.
 _CORE = ("wend._engine.core", "wend._engine.ops", "wend._engine.base.dtypes")
 _ITERATORS: frozenset[type] = frozenset(
@@ -46,7 +49,14 @@ _ITERATORS: frozenset[type] = frozenset(
         filter,
     )
 )
-_FOUND = _ITERATORS.union(STEPPING)
+_OF_ITERTOOLS: frozenset[type] = frozenset(
+    [
+        kind
+        for kind in vars(itertools).values()
+        if isinstance(kind, type) and hasattr(kind, "__next__")
+    ]
+)
+_FOUND = _ITERATORS.union(STEPPING, _OF_ITERTOOLS)
 
 
 class TooMuch(Exception):
@@ -118,6 +128,7 @@ class _Walker:
         self.tokens: list[Any] = []
         self.slots: list[Any] = []
         self.seen: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
         self.kept: list[Any] = []  # so that no id is taken twice
         self.waiting: deque[Any] = deque()
 
@@ -175,6 +186,12 @@ class _Walker:
         if not self.is_number(x):
             self.tokens.append(("extent", x.expr))
             return
+        known = self.numbers.get(id(x))  # a number in two places is a single param
+        if known is not None:
+            self.tokens.append(("same", known))
+            return
+        self.numbers[id(x)] = _len(self.numbers)
+        self.kept.append(x)
         self.tokens.append(("number", isinstance(x, SymInt) or x.category))
         self.slots.append(x)
 
@@ -202,6 +219,10 @@ class _Walker:
         if kind is TensorType:  # each run makes types of its own
             tokens.append((kind, x.dtype, x.rank))
             return None
+        if isinstance(x, type) and "<locals>" in x.__qualname__:
+            # A function has made the class: each run may make such a class anew.
+            tokens.append((kind, x.__module__, x.__qualname__))
+            return [v for v in vars(x).values() if isinstance(v, _OF_CLASSES)]
         if isinstance(x, _BY_IDENTITY) or kind.__module__.startswith(_CORE):
             tokens.append((kind, id(x)))
             return None
@@ -219,6 +240,9 @@ class _Walker:
                 return None
         if kind is types.GeneratorType:
             frame = x.gi_frame
+            if x.gi_running:  # the frame is among those of the function
+                tokens.append((kind, x.gi_code))
+                return None
             tokens.append((kind, x.gi_code, frame.f_lasti if frame is not None else -1))
             return list(frame.f_locals.values()) if frame is not None else None
         if kind.__module__ == "numpy":
@@ -227,8 +251,9 @@ class _Walker:
             return None
         if kind in _FOUND:
             return self.iterator(x, kind)
-        tokens.append((kind,))
-        parts: list[Any] = []
+        local = "<locals>" in kind.__qualname__
+        tokens.append((kind.__qualname__ if local else kind,))
+        parts: list[Any] = [kind] if local else []
         own = getattr(x, "__dict__", None)
         if type(own) is dict:
             tokens.append(tuple(own))
@@ -244,7 +269,12 @@ class _Walker:
     def iterator(self, x: Any, kind: type) -> list[Any]:
         """An iterator that can be taken apart without being moved on."""
         self.tokens.append((kind,))
-        reduced = x.__reduce__()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python 3.14 cannot copy those of itertools
+                reduced = x.__reduce__()
+        except TypeError:  # the iterator cannot be copied: what it refers to tells the most
+            return gc.get_referents(x)
         return list(reduced[1:])
 
 
@@ -271,6 +301,7 @@ def take(
     loose: bool,
     is_computed: Callable[[Any], bool],
     shown: Callable[[list[Any]], list[Any]],
+    split: Callable[[types.FrameType, str, Any], Any],
 ) -> Snapshot:
     """The snapshot of these frames, outermost first.
 
@@ -280,6 +311,7 @@ def take(
     iterators: those of loops that are running
     loose: whether lists of computed tensors are alike, whatever their lengths
     is_computed: whether x is a tensor that the run has computed     shown: the seen part of a list
+    split(frame, name, x): the number that a name holds from now on, if x has a further name
     """
     walker = _Walker(is_slot, outside_key, is_number, loose, is_computed, shown)
     walker.seen[id(but)] = 0
@@ -288,10 +320,11 @@ def take(
         walker.tokens.append((frame.f_code, place_in(frame)))
         names = frame.f_locals
         walker.tokens.append(tuple(names))
+        users = not str(frame.f_globals.get("__name__")).startswith("wend.")
         for name, x in names.items():
-            if is_counter(frame, name, x) and not str(frame.f_globals.get("__name__")).startswith(
-                "wend."
-            ):
+            if users and isinstance(x, (SymInt, SymNumber)) and id(x) in walker.numbers:
+                x = split(frame, name, x)
+            if users and is_counter(frame, name, x):
                 counted.append((frame, name, x, _len(walker.tokens)))
             walker.walk(x)
     for x in also:
@@ -329,9 +362,18 @@ def hidden_lists(
     ]
 
 
-def hidden_iterators(before: dict[int, Any]) -> list[Any]:
+def hidden_iterators(before: dict[int, Any], engine: tuple[str, ...] = ()) -> list[Any]:
     """Iterators made since, in order: those of loops have no name.
 
     before: by id, those that were there
+    engine: how the names of files begin whose generators are no part of the function
     """
-    return [x for x in gc.get_objects(generation=0) if type(x) in _FOUND and id(x) not in before]
+    return [
+        x
+        for x in gc.get_objects(generation=0)
+        if id(x) not in before
+        and (
+            type(x) in _FOUND
+            or (type(x) is types.GeneratorType and not x.gi_code.co_filename.startswith(engine))
+        )
+    ]
