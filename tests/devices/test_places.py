@@ -69,25 +69,51 @@ def test_gradients_go_through():
 
 
 MAKERS = [
-    "zeros(2, device=d)", "ones((2,), device=d)", "empty(2, device=d)", "full((2,), 3, device=d)",
-    "arange(3, device=d)", "linspace(0, 1, 3, device=d)", "logspace(0, 1, 3, device=d)",
-    "eye(2, device=d)", "rand(2, device=d)", "randn(2, device=d)", "randint(3, (2,), device=d)",
-    "randperm(3, device=d)", "tensor([1, 2], device=d)", "as_tensor([1.0], device=d)",
-    "as_tensor(numpy_array, device=d)", "asarray([1.0], device=d)", "tril_indices(2, 2, device=d)",
-    "triu_indices(2, 2, device=d)", "hann_window(4, device=d)", "normal(0.0, 1.0, (2,), device=d)",
-    "empty_strided((2, 2), (1, 2), device=d)", "scalar_tensor(3, device=d)",
-    "fft.fftfreq(4, device=d)", "fft.rfftfreq(4, device=d)", "signal.windows.kaiser(4, device=d)",
-    "zeros_like(x)", "ones_like(x)", "empty_like(x)", "full_like(x, 2)", "rand_like(x)",
-    "randn_like(x)", "randint_like(x, 5)", "zeros_like(w, device=d)", "tensor(x)",
-    "nn.init.orthogonal_(zeros(3, 3, device=d))", "nn.Parameter(x)", "normal(x, x.abs() + 1)",
-]  # fmt: skip
+    "torch.zeros(2, device=d)",
+    "torch.ones((2,), device=d)",
+    "torch.empty(2, device=d)",
+    "torch.full((2,), 3, device=d)",
+    "torch.arange(3, device=d)",
+    "torch.linspace(0, 1, 3, device=d)",
+    "torch.logspace(0, 1, 3, device=d)",
+    "torch.eye(2, device=d)",
+    "torch.rand(2, device=d)",
+    "torch.randn(2, device=d)",
+    "torch.randint(3, (2,), device=d)",
+    "torch.randperm(3, device=d)",
+    "torch.tensor([1, 2], device=d)",
+    "torch.as_tensor([1.0], device=d)",
+    "torch.as_tensor(numpy_array, device=d)",
+    "torch.asarray([1.0], device=d)",
+    "torch.tril_indices(2, 2, device=d)",
+    "torch.triu_indices(2, 2, device=d)",
+    "torch.hann_window(4, device=d)",
+    "torch.normal(0.0, 1.0, (2,), device=d)",
+    "torch.empty_strided((2, 2), (1, 2), device=d)",
+    "torch.scalar_tensor(3, device=d)",
+    "torch.fft.fftfreq(4, device=d)",
+    "torch.fft.rfftfreq(4, device=d)",
+    "torch.signal.windows.kaiser(4, device=d)",
+    "torch.zeros_like(x)",
+    "torch.ones_like(x)",
+    "torch.empty_like(x)",
+    "torch.full_like(x, 2)",
+    "torch.rand_like(x)",
+    "torch.randn_like(x)",
+    "torch.randint_like(x, 5)",
+    "torch.zeros_like(w, device=d)",
+    "torch.tensor(x)",
+    "torch.nn.init.orthogonal_(torch.zeros(3, 3, device=d))",
+    "torch.nn.Parameter(x)",
+    "torch.normal(x, x.abs() + 1)",
+]
 
 
 @pytest.mark.filterwarnings("ignore:To copy construct")
 @pytest.mark.parametrize("maker", MAKERS)
 def test_made_there(maker):
     names = {"d": "xpu", "x": there(), "w": wend.ones(2), "numpy_array": np.ones(2)}
-    y = eval(maker, {**vars(wend), "fft": wend.fft, "signal": wend.signal, "nn": nn}, names)
+    y = eval(maker, {"torch": wend}, names)
     assert y.device == XPU, maker
     y.tolist()
 
@@ -270,7 +296,7 @@ MIXED = [
 def test_devices_do_not_mix(number):
     with pytest.raises(DeviceError, match=r"same device.*xpu:0 and cpu") as caught:
         MIXED[number](there(), wend.ones(2, 3)).tolist()
-    assert "test_places.py" in str(caught.value)
+    assert caught.traceback[-1].path.name == "test_places.py"
 
 
 def test_numbers_on_the_cpu_mix():
