@@ -110,6 +110,8 @@ from wend._frontend.creation import from_numpy as from_numpy
 from wend._frontend.creation import frombuffer as frombuffer
 from wend._frontend.creation import scalar_tensor as scalar_tensor
 from wend._frontend.creation import tensor as tensor
+from wend._frontend.devices.streams import Event as Event
+from wend._frontend.devices.streams import Stream as Stream
 from wend._frontend.formats import channels_last as channels_last
 from wend._frontend.formats import channels_last_3d as channels_last_3d
 from wend._frontend.formats import check_layout as check_layout
@@ -134,9 +136,7 @@ from wend._frontend.methods import is_same_size as is_same_size
 from wend._frontend.methods import positive as positive
 from wend._frontend.methods import typename as typename
 from wend._frontend.platform import AcceleratorError as AcceleratorError
-from wend._frontend.platform import Event as Event
 from wend._frontend.platform import OutOfMemoryError as OutOfMemoryError
-from wend._frontend.platform import Stream as Stream
 from wend._frontend.platform import get_device_module as get_device_module
 from wend._frontend.printing import get_printoptions as get_printoptions
 from wend._frontend.printing import set_printoptions as set_printoptions
