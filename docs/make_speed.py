@@ -96,7 +96,7 @@ benchmarks/programs.py --examples`.
 LEFT = """\
 ## Not measured here
 
-- GPUs: Wend computes on the CPU.
+- GPUs: none has run Wend's kernels yet.
 - Several threads: `python benchmarks/threads.py`; ratios above are for one thread of each
   side.
 - `torch.compile`, JAX and DyNet: `python benchmarks/compare.py --peers compiled jax dynet`.

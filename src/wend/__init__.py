@@ -47,7 +47,7 @@ with _collecting.CollectionPaused():  # the objects that are made here stay, Num
     from wend._frontend.qschemes import *
     from wend._frontend.public.spectrograms import istft, stft
     from wend._frontend import overrides as _overrides
-    from wend._frontend.rare.streams import Event, Stream
+    from wend._frontend.devices.streams import Event, Stream
     from wend._frontend.storage import TypedStorage, UntypedStorage
     from wend._frontend.autograd.backward import (
         enable_grad,

@@ -110,6 +110,8 @@ from wend._frontend.creation import from_numpy as from_numpy
 from wend._frontend.creation import frombuffer as frombuffer
 from wend._frontend.creation import scalar_tensor as scalar_tensor
 from wend._frontend.creation import tensor as tensor
+from wend._frontend.devices.streams import Event as Event
+from wend._frontend.devices.streams import Stream as Stream
 from wend._frontend.formats import channels_last as channels_last
 from wend._frontend.formats import channels_last_3d as channels_last_3d
 from wend._frontend.formats import check_layout as check_layout

@@ -194,7 +194,7 @@ def _pinned(op: Any, output: Tensor) -> Tensor:
     if not output.is_cpu:
         name = op if isinstance(op, str) else op.__name__
         raise DeviceError(f"{name}: only dense CPU tensors can be pinned")
-    from wend._frontend.devices.pinned import marked
+    from wend._frontend.aliasing.pinned import marked
 
     return marked(output)
 

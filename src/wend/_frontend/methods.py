@@ -44,9 +44,9 @@ from wend._engine.ops.sugar import spelled
 from wend._frontend import creation, formats
 from wend._frontend.aliasing import rebinding as aliasing
 from wend._frontend.aliasing.outside_memory import expose
+from wend._frontend.aliasing.pinned import is_in_pinned, pinned
 from wend._frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
 from wend._frontend.autograd.grad_modes import is_inference
-from wend._frontend.devices.pinned import is_in_pinned, pinned
 from wend._frontend.formats import memory_format
 from wend._frontend.interop.shared import is_shared, share_memory_
 from wend._frontend.memory_order import in_format

@@ -43,7 +43,11 @@ def broadcast_all(*values: Operand) -> tuple[Tensor, ...]:
             )
     tensors = [v for v in values if not isinstance(v, int | float)]
     dtype = tensors[0].dtype if tensors else None
-    operands = [tensor(float(v), dtype=dtype) if isinstance(v, int | float) else v for v in values]
+    place = tensors[0].device if tensors and isinstance(tensors[0], Tensor) else None
+    operands = [
+        tensor(float(v), dtype=dtype, device=place) if isinstance(v, int | float) else v
+        for v in values
+    ]
     return tuple(ops.broadcast_tensors(*operands))
 
 

@@ -954,7 +954,7 @@ class Tensor:
     def is_set_to(self, tensor: Tensor) -> _bool:
         """Whether both are the same elements of the same memory."""
     def is_shared(self) -> _bool:
-        """Whether the tensor lies in memory that processes share."""
+        """Whether the tensor lies in memory that processes share, or on an accelerator."""
     def is_signed(self) -> _bool:
         """Whether the dtype has negative numbers."""
     @property

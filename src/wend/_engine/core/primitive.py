@@ -254,7 +254,7 @@ class Primitive(Rules):
 
     def place_of(self, types: Any) -> device:
         """Device of the results: an accelerator if an operand lies there, else the CPU."""
-        return self.makes_at or super().place_of(types)  # type: ignore[no-any-return]
+        return self.makes_at or super().place_of(types)
 
     # -- the type rule ----------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""What programs ask of accelerators: the functions behind `wend.cuda`, `wend.xpu` and the like."""
+"""The functions behind `wend.cuda`, `wend.xpu` and `wend.accelerator`, for all kinds of devices."""

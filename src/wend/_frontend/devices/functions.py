@@ -31,13 +31,13 @@ from wend._frontend.devices.places import (
     unit_in_use,
 )
 from wend._frontend.devices.queues import Stream, StreamContext
-from wend._frontend.rare.streams import choose_stream, current_stream_of, default_stream_of
+from wend._frontend.devices.streams import choose_stream, current_stream_of, default_stream_of
 
 __all__ = ["DeviceFunctions", "DeviceProperties"]
 
 
 class DeviceProperties:
-    """What a device is: name, vendor, driver_version, type, total_memory, and its units.
+    """Facts of a device: name, vendor, driver_version, type, total_memory, and its units.
 
     multi_processor_count, max_compute_units, gpu_eu_count: how many groups run at a time
     major, minor: of the capability; 0 and 0 for devices that have no such number
@@ -103,7 +103,7 @@ class DeviceFunctions:
             make_current(place_of(self._kind, device, "set_device"))
 
     def get_device_properties(self, device: DeviceLike = None) -> DeviceProperties:
-        """What a device is."""
+        """The facts of a device."""
         return DeviceProperties(unit_at(self._kind, device, "get_device_properties"))
 
     def get_device_name(self, device: DeviceLike = None) -> str:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 from wend._engine.base.devices import CURRENT, DeviceLike, accelerator, device
 from wend._engine.base.errors import NotImplementedInWend
 from wend._engine.core._hot import Tensor
+from wend._frontend.devices import streams
 from wend._frontend.devices.places import kind_at_hand, make_current, place_of
-from wend._frontend.rare import streams
 
 __all__ = ["DeviceBlock", "Event", "Stream", "StreamContext"]
 

@@ -270,7 +270,7 @@ def _of_bags(
     if not bags:
         return rows.new_zeros((0, rows.size(1)))
     numbers, sizes = arrays.bag_numbers(starts, size, bags)
-    places = beside(input, held(numbers))
+    places = beside(rows, held(numbers))
     if counted is not None:
         places = ops.where(counted, places, bags)
     zeros = rows.new_zeros((bags + 1, rows.size(1)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from wend._engine.base.devices import accelerator_kind
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.base.system import system
-from wend._frontend.devices.pinned import marked_all
+from wend._frontend.aliasing.pinned import marked_all
 from wend._frontend.random import Generator
 from wend.utils.data._utils import seam
 from wend.utils.data._utils.collate import default_collate, default_convert
