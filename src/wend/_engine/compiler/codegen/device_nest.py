@@ -269,13 +269,14 @@ class DevicePhase(PhaseCode):
         total = text.let(f"load {kind}, ptr {self.totals[op.out, 0]}")
         write(SsaValue(total, fold.dtype))
         code.verbs.barrier()
-        half = ROW // 2
-        while half:
-            with text.when(text.let(f"icmp slt i64 {item}, {half}")):
+        left = ROW
+        while left > 1:
+            half = -(-left // 2)
+            with text.when(text.let(f"icmp slt i64 {item}, {left - half}")):
                 other = read(text.let(f"add i64 {item}, {half}"))
                 write(fold.combine(b, read(item), other))
             code.verbs.barrier()
-            half //= 2
+            left = half
         value = read("0")
         code.verbs.barrier()  # the memory is used again by the next fold
         return code.scalar.convert(value, code.function.dtypes[op.out])

@@ -516,6 +516,25 @@ def device_code(text: str, target: Target) -> bytes:
         return code
 
 
+def kept_translation(code: bytes, about: str) -> bytes | None:
+    """Return what a driver has made of a module before, in any process; None if it has not.
+
+    about: the driver and all that its translation depends on
+    """
+    with _lock:
+        return _object_cache().get(_translation_key(code, about))
+
+
+def keep_translation(code: bytes, about: str, translation: bytes) -> None:
+    """Keep what a driver has made of a module: see `kept_translation`."""
+    with _lock:
+        _object_cache().put(_translation_key(code, about), translation)
+
+
+def _translation_key(code: bytes, about: str) -> str:
+    return hashlib.sha256(b"\0".join((about.encode(), code))).hexdigest()
+
+
 def linkable_code(
     modules: Mapping[str, Mapping[str, str]],
     target: Target,

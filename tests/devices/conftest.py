@@ -1,0 +1,23 @@
+"""Lets the tests import the helpers that lie beside them, and the harness of the ops' tests."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "ops")]
+
+# The driver that runs kernels on the processor makes no vectors: that takes most of its time.
+os.environ.setdefault("CL_CONFIG_CPU_VECTORIZER_MODE", "1")
+
+
+@pytest.fixture(scope="session")
+def accelerator():
+    """The first OpenCL device."""
+    from wend._engine.base.devices import count_of, placement
+
+    if not count_of("xpu"):
+        pytest.skip("no OpenCL device is at hand: set WEND_XPU=all, and install wend[opencl]")
+    return placement("xpu", "test")
