@@ -37,6 +37,7 @@ from wend._engine.base.records import Record
 from wend._engine.compiler.llvm_ir import ready_objects
 from wend._engine.compiler.llvm_ir.object_cache import ObjectCache, default_directory
 from wend._engine.compiler.llvm_ir.offered_objects import Offer
+from wend._engine.compiler.llvm_ir.spirv import spirv_of
 from wend._engine.compiler.llvm_ir.user_key import default_secret
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
@@ -507,8 +508,7 @@ def device_code(text: str, target: Target) -> bytes:
             if target.is_nvidia:
                 code = str(_machine(target).emit_assembly(module)).encode()
             else:
-                # LLVM's machine for SPIR-V keeps types of the last module, which are gone by now.
-                code = bytes(_machine.__wrapped__(target).emit_object(module))
+                code = spirv_of(str(module))
             _object_cache().put(key, code)
             counters.compiled += 1
         else:
