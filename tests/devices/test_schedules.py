@@ -61,7 +61,7 @@ def computed(program, x, y, place):
 @pytest.mark.parametrize("program", [rows, totals, moved])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_sizes_of_groups(program, shape, accelerator, scheduled):
-    if program is totals and 0 in shape:
+    if 0 in shape and (program is totals or (program is rows and not shape[1])):
         pytest.skip("an extreme of no elements is an error")
     rng = np.random.default_rng(0)
     x, y = (rng.uniform(0.5, 1.5, size=shape) for _ in range(2))
