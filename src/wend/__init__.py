@@ -44,7 +44,7 @@ from wend._frontend import linalg as _linalg
 from wend._frontend.qschemes import *
 from wend._frontend.public.spectrograms import istft, stft
 from wend._frontend import overrides as _overrides
-from wend._frontend.rare.streams import Event, Stream
+from wend._frontend.devices.streams import Event, Stream
 from wend._frontend.storage import TypedStorage, UntypedStorage
 from wend._frontend.autograd.backward import (
     enable_grad,
@@ -112,9 +112,7 @@ _ELSEWHERE = {
     **dict.fromkeys(_SWITCHES, "wend._frontend.rare.switches"),
     **dict.fromkeys(_STORAGES, "wend._frontend.rare.typed_storage"),
     "AcceleratorError": "wend._frontend.platform",
-    "Event": "wend._frontend.platform",
     "OutOfMemoryError": "wend._frontend.platform",
-    "Stream": "wend._frontend.platform",
     "get_device_module": "wend._frontend.platform",
     "DisableTorchFunctionSubclass": "wend._frontend.methods",
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "wend._frontend.rare.symbols"),

@@ -35,6 +35,7 @@ BUILTINS = {
     "DTypeNotImplemented": NotImplementedError,
     "DTypeOfOperator": TypeError,
     "IndexOutOfRange": IndexError,
+    "OutOfMemoryError": RuntimeError,
     "ElementOutOfRange": IndexError,
     "DimError": IndexError,
     "NotAvailable": AttributeError,

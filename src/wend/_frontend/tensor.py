@@ -11,6 +11,7 @@ from wend._engine.base.errors import (
     AmbiguousError,
     ArgumentTypeError,
     DataRefused,
+    DeviceError,
     DTypeError,
     GraphError,
     WendError,
@@ -280,6 +281,11 @@ def write_out(name: str, out: Tensor, result: Tensor) -> None:
         raise GraphError(
             f"{name}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
+        )
+    if result.device is not out.device and out.is_cpu is not result.is_cpu:
+        raise DeviceError(
+            f"{name}: expected all tensors to be on the same device, but found at least two "
+            f"devices, {result.device} and {out.device} of the argument 'out'"
         )
     if result.dtype is not out.dtype and name in _OF_ONE_DTYPE:
         raise DTypeError(

@@ -83,7 +83,9 @@ def _from_noise(formula: Formula) -> Callable[..., Tensor]:
     def compute(self: Any, sample_shape: Sequence[int] = ()) -> Tensor:
         parameters = [getattr(self, name) for name in names]
         shape = tuple(self._extended_shape(sample_shape))
-        return formula(draw(shape, dtype=parameters[0].dtype), *parameters)
+        return formula(
+            draw(shape, dtype=parameters[0].dtype, device=parameters[0].device), *parameters
+        )
 
     return compute
 

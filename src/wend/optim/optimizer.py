@@ -415,7 +415,7 @@ class Optimizer:
                 return float(value)
             if name == "step" or not parameter.is_floating_point():
                 return value.clone()
-            return value.to(dtype=parameter.dtype, copy=True)
+            return value.to(parameter.device, parameter.dtype, copy=True)
         if isinstance(value, dict):
             return {key: self._unpacked(item, parameter, key) for key, item in value.items()}
         if isinstance(value, Iterable) and not isinstance(value, str):

@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
+from wend._engine.base.errors import OutOfMemoryError
+
 #: Packages whose exceptions work inside Wend may raise by itself.
 _INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdlib_module_names})
 
@@ -18,10 +20,12 @@ _INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdl
 def is_interrupt(error: BaseException) -> bool:
     """Whether an exception came from outside while Wend was at work, raised by nothing within.
 
+    An accelerator without memory counts too: the program may free memory, and go on from there.
+
     An interrupt is no Exception, or was raised by a function called as signal handlers are. Or it
     is of a kind unknown inside and raised by no function: another thread did so.
     """
-    if not isinstance(error, Exception):
+    if not isinstance(error, Exception) or isinstance(error, OutOfMemoryError):
         return True
     inside, at = False, error.__traceback__
     while at is not None:

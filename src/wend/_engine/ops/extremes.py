@@ -23,6 +23,7 @@ from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.selection import Maximum, Minimum
 from wend._engine.ops.numeric import Array, is_half, widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.placing import full_beside
 from wend._engine.ops.reduce import REAL, Reduction, repeat_back, restore
 
 
@@ -204,7 +205,7 @@ class _Arg(Reduction, abstract=True):
         op = getattr(ops, self.name)
         rank = len(x.shape) - 1
         if rank == 0:
-            return ops.full(x.shape, 0, dtype=int64)
+            return full_beside(x, x.shape, 0, int64)
         if self.dim is not None:
             return op(x, self.axes(rank)[0] + 1, self.keepdim)
         y = op(ops.reshape(x, (size, numel(x.shape[1:]))), 1)
@@ -278,7 +279,7 @@ class _ExtremeDim(_Arg, abstract=True):
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> tuple[Tensor, Tensor]:
         rank = len(x.shape) - 1
         if rank == 0:
-            return x, ops.full(x.shape, 0, dtype=int64)
+            return x, full_beside(x, x.shape, 0, int64)
         values, indices = getattr(ops, self.name)(x, self.axes(rank)[0] + 1, self.keepdim)
         return values, indices
 

@@ -19,6 +19,7 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.numeric import accumulator, require, widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.placing import full_beside
 from wend._engine.ops.views.family import Shape
 from wend._engine.ops.views.slicing import replaced, zeros_of
 
@@ -95,7 +96,7 @@ class Sort(_Selection):
 
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         if len(x.shape) == 1:
-            return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
+            return ops.alias(x), full_beside(x, x.shape, 0, int64)
         return ops.sort(x, self.place(len(x.shape) - 1) + 1, self.descending)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
@@ -154,7 +155,7 @@ class Topk(_Selection):
 
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor, k: Size) -> Any:
         if len(x.shape) == 1:
-            return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
+            return ops.alias(x), full_beside(x, x.shape, 0, int64)
         dim = self.place(len(x.shape) - 1) + 1
         return ops.topk(x, k, dim, self.largest, self.sorted)
 
@@ -205,7 +206,7 @@ class Mode(_Selection):
 
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         if len(x.shape) == 1:
-            return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
+            return ops.alias(x), full_beside(x, x.shape, 0, int64)
         return ops.mode(x, self.place(len(x.shape) - 1) + 1, self.keepdim)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

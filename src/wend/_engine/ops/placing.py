@@ -65,4 +65,11 @@ def beside(x: Tensor, other: Tensor) -> Tensor:
 
 def full_beside(x: Tensor, shape: Any, value: Any, dtype: DType | None = None) -> Tensor:
     """y[...] = value, of the type of `x` if no other is given, on the same device."""
-    return beside(x, ops.full(shape, value, dtype=dtype or x.dtype))
+    return full_at(x.value.type.device, shape, value, dtype or x.dtype)
+
+
+def full_at(place: device, shape: Any, value: Any, dtype: DType) -> Tensor:
+    """y[...] = value, on a device."""
+    created = ops.full(shape, value, dtype=dtype)
+    source = created.value.type.device
+    return created if source is place else ops.to_device(created, place, source)

@@ -23,6 +23,7 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.transcendental import Logaddexp
 from wend._engine.ops.numeric import Array, accumulator, array, require, widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.placing import full_beside
 from wend._engine.ops.reduce import ANY_NUMBER, REAL, conj, summed_dtype
 from wend._engine.ops.views.family import Shape
 
@@ -282,7 +283,7 @@ class _RunningExtreme(Scan, abstract=True):
 
     def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         if len(x.shape) == 1:
-            return x, ops.full(x.shape, 0, dtype=int64)
+            return x, full_beside(x, x.shape, 0, int64)
         values, indices = getattr(ops, self.name)(x, self.axis(len(x.shape) - 1) + 1)
         return values, indices
 

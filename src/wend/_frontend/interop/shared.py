@@ -80,12 +80,15 @@ def block_of(x: Tensor) -> tuple[SharedBlock | None, int]:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the tensor lies in memory that processes share."""
-    return block_of(self)[0] is not None
+    """Whether the tensor lies in memory that processes share, or on an accelerator."""
+    return not self.is_cpu or block_of(self)[0] is not None
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the tensor into memory that processes share: each sees what the others write."""
+    """Move the tensor into memory that processes share: each sees what the others write.
+
+    A tensor on an accelerator stays as it is.
+    """
     if is_shared(self):
         return self
     array = np.ascontiguousarray(_hot.ensure(_hot.refreshed(self)))

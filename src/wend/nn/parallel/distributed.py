@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from wend._engine.base.devices import DeviceLike
-from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.base.devices import DeviceLike, device, usable
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, DeviceError, GraphError
 from wend._frontend.autograd.grad_modes import is_grad_enabled
 from wend._frontend.autograd.watching import watch
 from wend.nn.modules.module import Module
 from wend.nn.parallel._precision import MixedTypes as _MixedPrecision
 from wend.nn.parallel._precision import cast_buffers, cast_parameters, check_types
+from wend.nn.parallel.data_parallel import tree_to
 from wend.nn.parallel.scatter_gather import gather, scatter_kwargs
 from wend.nn.parameter import is_lazy
 
@@ -54,8 +55,9 @@ class DistributedDataParallel(Module):
 
     `find_unused_parameters`, `static_graph`, `gradient_as_bucket_view` and
     `skip_all_reduce_unused_params` are accepted and change nothing: which parameters are used is
-    known from the recorded path, and gradients are views of buckets always. `device_ids`, `dim`,
-    `output_device`, `check_reduction` and `batched_grad_copy` mean nothing on a CPU.
+    known from the recorded path, and gradients are views of buckets always. `device_ids` names the
+    accelerator of the parameters, to which inputs are moved; on a CPU nothing is named. `dim`,
+    `output_device`, `check_reduction` and `batched_grad_copy` change nothing.
     Hooks of single parameters (`delay_all_reduce_named_params`) are not available.
 
     Raises NoProcessGroup (a ValueError) before `init_process_group`; GraphError (a RuntimeError)
@@ -115,10 +117,9 @@ class DistributedDataParallel(Module):
         _check_initialized(module)
         self.module = module
         self.process_group = group
-        self.device_ids: Any = None
-        self.output_device: Any = None
-        self.dim = dim
         self.device = next(module.parameters()).device
+        self.device_ids, self.output_device = _devices(self.device, device_ids, output_device)
+        self.dim = dim
         sync_buffers = broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
         self._sends_buffers = True if sync_buffers is None else bool(sync_buffers)
         self.find_unused_parameters = find_unused_parameters
@@ -185,6 +186,8 @@ class DistributedDataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The wrapped module's result."""
+        if self.device_ids:
+            inputs, kwargs = tree_to(inputs, self.device), tree_to(kwargs, self.device)
         if self.reducer is not None:
             self._before_call()
         types = self.mixed_precision
@@ -387,6 +390,22 @@ def _even_parts(module: Module) -> int:
     """Bytes of a bucket, where nobody says: the last bucket is never behind other work."""
     total = sum(p.numel() * p.dtype.itemsize for p in module.parameters())
     return min(max(total // PARTS, LEAST), 25 * MEGABYTE)
+
+
+def _devices(place: device, device_ids: Any, output_device: Any) -> tuple[Any, Any]:
+    """(device_ids, output_device) of a module on that device; (None, None) on the CPU.
+
+    Raises DeviceError if `device_ids` names a device that is not that of the parameters.
+    """
+    if place.index is None or device_ids is None:
+        return None, None
+    named = [device(place.type, i) if isinstance(i, int) else device(i) for i in device_ids]
+    if any(usable(other, "DistributedDataParallel") is not place for other in named):
+        raise DeviceError(
+            f"DistributedDataParallel: device_ids is {list(device_ids)}, and the parameters lie on "
+            f"{place}"
+        )
+    return [place.index], place.index if output_device is None else output_device
 
 
 def _check_initialized(module: Module) -> None:

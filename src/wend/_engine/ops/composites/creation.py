@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base import dtypes
-from wend._engine.base.devices import META, MetaPackage, place_asked
+from wend._engine.base.devices import CPU, META, MetaPackage, place_asked
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
@@ -17,6 +17,7 @@ from wend._engine.core.kinds import DType, Operand, Scalar, Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import category_of, hints, numel
 from wend._engine.ops.numeric import require
+from wend._engine.ops.placing import full_beside
 from wend._engine.ops.sugar import spelled, sugar
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.strided import arange
@@ -25,19 +26,19 @@ from wend._engine.ops.views.strided import arange
 @sugar()
 def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Zeros of input's shape, and of input's dtype unless a dtype is given."""
-    return ops.full(input.shape, 0, dtype=dtype or input.dtype)
+    return full_beside(input, input.shape, 0, dtype or input.dtype)
 
 
 @sugar()
 def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """1 in input's shape, and in input's dtype unless a dtype is given."""
-    return ops.full(input.shape, 1, dtype=dtype or input.dtype)
+    return full_beside(input, input.shape, 1, dtype or input.dtype)
 
 
 @sugar()
 def full_like(input: Tensor, fill_value: Operand, *, dtype: DType | None = None) -> Tensor:
     """fill_value in input's shape, and in input's dtype unless a dtype is given."""
-    return ops.full(input.shape, fill_value, dtype=dtype or input.dtype)
+    return full_beside(input, input.shape, fill_value, dtype or input.dtype)
 
 
 @sugar()
@@ -243,7 +244,10 @@ def triu_indices(
 
 
 def _finished(tensor: Any, place: Any, requires_grad: bool) -> Any:
-    tensor = MetaPackage.load().placed(tensor) if place is META else tensor
+    if place is META:
+        tensor = MetaPackage.load().placed(tensor)
+    elif place is not CPU:
+        tensor = ops.to_device(tensor, place, CPU)
     return tensor.requires_grad_() if requires_grad else tensor
 
 

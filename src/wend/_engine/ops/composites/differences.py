@@ -15,6 +15,7 @@ from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
+from wend._engine.ops.placing import full_beside
 from wend._engine.ops.sugar import sugar
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.slicing import real_dim
@@ -127,7 +128,7 @@ def _trapezoid(op: str, y: Tensor, widths: Operand, dim: int) -> Tensor:
     dim = real_dim(dim, len(y.shape), op)
     if y.shape[dim] == 0:
         rest = tuple(n for d, n in enumerate(y.shape) if d != dim)
-        return ops.full(rest, 0, dtype=y.dtype)
+        return full_beside(y, rest, 0)
     return ops.sum(_trapezoids(op, y, widths, dim), dim)
 
 
@@ -228,7 +229,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if x.dtype.category < FLOAT:
         x = ops.cast(x, int64)
     rows = ops.expand(ops.unsqueeze(x, 1), (x.shape[0], max(columns - 1, 0)))
-    ones = ops.full((x.shape[0], min(columns, 1)), 1, dtype=x.dtype)
+    ones = full_beside(x, (x.shape[0], min(columns, 1)), 1)
     powers = ops.cat([ones, ops.cumprod(rows, 1)], 1)
     return powers if increasing else ops.flip(powers, (1,))
 

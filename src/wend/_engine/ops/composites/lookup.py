@@ -14,6 +14,7 @@ from wend._engine.core.symbolic import AnyInt, broadcast_shapes, hints, numel
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.indexing.search import places_now
 from wend._engine.ops.numeric import require
+from wend._engine.ops.placing import beside, full_beside
 from wend._engine.ops.sugar import spelled, sugar
 
 
@@ -77,14 +78,14 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 def _run_starts(differs: Tensor, n: AnyInt) -> Tensor:
     """Places where runs begin, given whether each element but the first differs from the last."""
-    first = ops.full((1,), True, dtype=bool_)
-    return ops.cat([first, differs], 0) if n else ops.full((0,), True, dtype=bool_)
+    first = full_beside(differs, (1,), True, bool_)
+    return ops.cat([first, differs], 0) if n else full_beside(differs, (0,), True, bool_)
 
 
 def _summary(rows: Tensor, begins: Tensor, n: AnyInt) -> tuple[Any, Any, Any]:
     """(first row of each run, which run each row is in, length of each run)."""
     starts = ops.select(nonzero(begins), 1, 0)
-    ends = ops.cat([ops.slice(starts, 0, 1), ops.full((1,), n, dtype=int64)], 0)
+    ends = ops.cat([ops.slice(starts, 0, 1), full_beside(begins, (1,), n, int64)], 0)
     counts = ops.sub(ops.slice(ends, 0, 0, starts.shape[0]), starts)
     runs = ops.sub(ops.cumsum(ops.cast(begins, int64), 0), 1)
     return ops.index_select(rows, 0, starts), runs, counts
@@ -142,13 +143,13 @@ def unique(
     input = ops.detach(input)
     rows, n = _rows_of("unique", input, dim)
     if dim is None:
-        ordered, order = ops.sort(rows, 0) if n else (rows, ops.full((0,), 0, dtype=int64))
+        ordered, order = ops.sort(rows, 0) if n else (rows, full_beside(input, (0,), 0, int64))
     else:
         order = ops.lexsort_rows(rows)
         ordered = ops.index_select(rows, 0, order)
     begins = _run_starts(_differs(ordered, n), n)
     values, runs, counts = _summary(ordered, begins, n)
-    inverse = ops.scatter(ops.full((n,), 0, dtype=int64), 0, order, runs)
+    inverse = ops.scatter(full_beside(input, (n,), 0, int64), 0, order, runs)
     if dim is None:
         inverse = ops.reshape(inverse, input.shape)
     return _answer(_restored(values, input, dim), inverse, counts, (return_inverse, return_counts))
@@ -201,10 +202,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         size = max(int(ops.max(input)) + 1, minlength)
     index = ops.cast(input, int64)
     if weights is None:
-        ones = ops.full((n,), 1, dtype=int64)
-        return ops.index_add(ops.full((size,), 0, dtype=int64), 0, index, ones)
+        ones = full_beside(input, (n,), 1, int64)
+        return ops.index_add(full_beside(input, (size,), 0, int64), 0, index, ones)
     dtype = float32 if weights.dtype is float32 else float64
-    zeros = ops.full((size,), 0, dtype=dtype)
+    zeros = full_beside(input, (size,), 0, dtype)
     return ops.index_add(zeros, 0, index, ops.cast(ops.detach(weights), dtype))
 
 
@@ -221,7 +222,7 @@ def isin(
         return ops.logical_not(hits) if invert else hits
     n = numel(test_elements.shape)
     if n == 0:
-        return ops.full(elements.shape, invert, dtype=bool_)
+        return full_beside(elements, elements.shape, invert, bool_)
     known = ops.sort(ops.ravel(ops.detach(test_elements)), 0)[0]
     place = ops.minimum(ops.searchsorted(known, ops.detach(elements)), n - 1)
     hits = ops.eq(ops.index(known, [place], (0,)), elements)
@@ -271,11 +272,11 @@ def _repeated_places(repeats: Tensor, output_size: int | None) -> Any:
             f"{repeats.dtype} of shape {hints(repeats.shape)}"
         )
     if repeats.shape[0] == 0:
-        return ops.full((0,), 0, dtype=repeats.dtype)
+        return full_beside(repeats, (0,), 0)
     ends = ops.cumsum(ops.cast(repeats, int64), 0)
     if output_size is None:
         if int(ops.min(repeats)) < 0:
             raise ShapeError("repeat_interleave: repeats can not be negative")
         output_size = int(ops.select(ends, 0, -1))
-    place = ops.arange(0, output_size, 1, output_size, dtype=int64)
+    place = beside(repeats, ops.arange(0, output_size, 1, output_size, dtype=int64))
     return ops.cast(ops.searchsorted(ends, place, right=True), repeats.dtype)

@@ -19,6 +19,7 @@ from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import ops, return_type
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.ops.elementwise.family import is_number
+from wend._engine.ops.placing import beside, full_beside
 from wend._engine.ops.sugar import overridable, same_tensors, spelled, sugar
 
 
@@ -43,11 +44,11 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise ShapeError(f"combinations: expects a non-negative number, and r is {r}")
     if r == 0:
-        return ops.full((0,), 0, dtype=input.dtype)
+        return full_beside(input, (0,), 0)
     n = input.shape[0]
     if r == 1 or n == 0:
-        return ops.unsqueeze(input, 1) if r == 1 else ops.full((0, r), 0, dtype=input.dtype)
-    grids = ops.meshgrid(*[ops.arange(0, n, 1, n, dtype=int64)] * r)
+        return ops.unsqueeze(input, 1) if r == 1 else full_beside(input, (0, r), 0)
+    grids = ops.meshgrid(*[beside(input, ops.arange(0, n, 1, n, dtype=int64))] * r)
     rises = ops.le if with_replacement else ops.lt
     chosen = rises(grids[0], grids[1])
     for a, b in itertools.pairwise(grids[1:]):
@@ -112,11 +113,11 @@ def histogram(
         )
     flat, count = ops.ravel(input), edges.shape[0] - 1
     place, inside = _bins_of(flat, edges)
-    mass = ops.full(flat.shape, 1, dtype=input.dtype) if weight is None else ops.ravel(weight)
+    mass = full_beside(input, flat.shape, 1) if weight is None else ops.ravel(weight)
     zero = ops.full((), 0, dtype=input.dtype)
     mass = ops.where(inside, ops.cast(mass, input.dtype), zero)
     place = ops.where(inside, place, 0)
-    hist = ops.index_add(ops.full((count,), 0, dtype=input.dtype), 0, place, mass)
+    hist = ops.index_add(full_beside(input, (count,), 0), 0, place, mass)
     if density:
         widths = ops.sub(ops.slice(edges, 0, 1), ops.slice(edges, 0, 0, count))
         hist = hist / (ops.sum(hist) * widths)
@@ -179,10 +180,10 @@ def histogramdd(
         place = mine if place is None else place * (along.shape[0] - 1) + mine
         inside = within if inside is None else ops.logical_and(inside, within)
     counts = tuple(along.shape[0] - 1 for along in edges)
-    ones = ops.full((points.shape[0],), 1, dtype=input.dtype)
+    ones = full_beside(input, (points.shape[0],), 1)
     mass = ones if weight is None else ops.cast(ops.ravel(weight), input.dtype)
     mass = ops.where(inside, mass, ops.full((), 0, dtype=input.dtype))
-    empty = ops.full((math.prod(counts),), 0, dtype=input.dtype)
+    empty = full_beside(input, (math.prod(counts),), 0)
     hist = ops.reshape(ops.index_add(empty, 0, ops.where(inside, place, 0), mass), counts)
     if density:
         total = ops.sum(hist)
@@ -203,13 +204,13 @@ def _bin_edges(input: Tensor, bins: int, range: Any) -> Tensor:
             raise ArgumentError(f"histogram: range {tuple(range)} is not finite and in order")
         if low == high:
             low, high = low - 0.5, high + 0.5
-        return ops.linspace(low, high, bins + 1, dtype=input.dtype)
+        return beside(input, ops.linspace(low, high, bins + 1, dtype=input.dtype))
     if numel(input.shape) == 0:
-        return ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype)
+        return beside(input, ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype))
     low, high = ops.amin(input), ops.amax(input)
     half = ops.cast(ops.eq(low, high), input.dtype) * 0.5
     low, high = low - half, high + half
-    share = ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype)
+    share = beside(input, ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype))
     rise, fall = (high - low) * share, (high - low) * (1 - share)
     return ops.where(share < 0.5, low + rise, high - fall)  # both ends are exact
 

@@ -19,6 +19,7 @@ from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.placing import beside
 from wend._engine.ops.views.family import ANY_DTYPE, Shape, inverse_order
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import sum_to_shape, zeros_of
@@ -123,7 +124,8 @@ class _ByTensors(Primitive, abstract=True):
     ) -> tuple[list[Any], tuple[int, ...]]:
         """(indices, dims) of a batched input of `rank` dims, the batch axis indexed as well."""
         deepest = max(len(i.shape) - b for i, b in zip(indices, flags, strict=True))
-        rows = ops.reshape_to(arange(size), (size, *(1,) * deepest))
+        rows = beside(indices[0], arange(size))
+        rows = ops.reshape_to(rows, (size, *(1,) * deepest))
         lifted = [_aligned(i, deepest) if b else i for i, b in zip(indices, flags, strict=True)]
         return [rows, *lifted], (0, *(d + 1 for d in self.place(rank - 1)))
 

@@ -18,6 +18,7 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.indexing.index import LAST_STAYS, check_index_dtype, check_range
 from wend._engine.ops.numeric import widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.placing import beside, full_beside
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import replaced, zeros_of
@@ -99,7 +100,7 @@ class IndexSelect(_AlongDim):
             index = ops.unsqueeze(index, 1)
         if not batched[0]:
             return ops.movedim(ops.index(x, [index], (dim,)), dim, 0)
-        rows = ops.unsqueeze(arange(size), 1)
+        rows = ops.unsqueeze(beside(x, arange(size)), 1)
         y = ops.index(x, [rows, index], (0, dim + 1))
         return ops.movedim(y, 1, dim + 1)
 
@@ -178,7 +179,7 @@ class _IntoDim(_AlongDim, abstract=True):
                 source = ops.unsqueeze(source, 1)
             return self.again(x, dim, index, source)
         index = ops.unsqueeze(index, 1) if len(index.shape) == 1 else index
-        rows = ops.unsqueeze(arange(size), 1)
+        rows = ops.unsqueeze(beside(x, arange(size)), 1)
         if len(source.shape) < len(x.shape):
             source = ops.unsqueeze(source, 1)
         values = ops.movedim(source, dim, 1)
@@ -337,7 +338,8 @@ class Embedding(Primitive):
         weight = with_batch(weight, batched[0], size)
         rows = weight.shape[1]
         indices = with_batch(indices, batched[1], size)
-        start = ops.reshape_to(arange(size) * rows, (size, *(1,) * (len(indices.shape) - 1)))
+        first = beside(weight, arange(size)) * rows
+        start = ops.reshape_to(first, (size, *(1,) * (len(indices.shape) - 1)))
         flat = ops.reshape_to(weight, (size * rows, weight.shape[2]))
         y = ops.embedding(flat, indices + start, -1, self.scale_grad_by_freq)
         kept = ops.expand_to(
@@ -476,11 +478,11 @@ class EmbeddingAdjoint(Primitive):
         g, indices = with_batch(g, batched[0], size), with_batch(indices, batched[1], size)
         kept = ops.ne(indices, padding_idx)
         g = ops.where(ops.unsqueeze(kept, -1), g, 0)
-        rows = ops.reshape_to(arange(size), (size, *(1,) * (len(indices.shape) - 1)))
-        zeros = ops.full((size, num_weights, g.shape[-1]), 0, dtype=g.dtype)
+        rows = ops.reshape_to(beside(g, arange(size)), (size, *(1,) * (len(indices.shape) - 1)))
+        zeros = full_beside(g, (size, num_weights, g.shape[-1]), 0)
         y = ops.index_put(zeros, [rows, indices], g, True, dims=(0, 1))
         if self.scale_grad_by_freq:
-            counts = ops.full((size, num_weights), 0, dtype=g.dtype)
+            counts = full_beside(g, (size, num_weights), 0)
             counts = ops.index_put(
                 counts, [rows, indices], ops.cast(kept, g.dtype), True, dims=(0, 1)
             )

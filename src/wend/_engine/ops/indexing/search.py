@@ -27,6 +27,7 @@ from wend._engine.core.types import Number, Spec
 from wend._engine.ops.elementwise.family import is_number, promoted
 from wend._engine.ops.numeric import accumulator, widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.placing import beside, full_beside
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import with_batch
 
@@ -209,7 +210,7 @@ def places_now(mask: Any) -> list[Any] | None:
     Returns None where values cannot be had now.
     """
     elements = mask_now(mask)
-    return None if elements is None else [held(column) for column in elements.nonzero()]
+    return None if elements is None else [beside(mask, held(c)) for c in elements.nonzero()]
 
 
 def held(numbers: np.ndarray) -> Any:
@@ -268,11 +269,12 @@ class NonzeroStatic(Primitive):
         # Row k of an example is where the running count of elements first reaches k + 1.
         shape = tuple(x.shape)[1:]
         if not shape or numel(shape) == 0:
-            fill = ops.full((size, count, len(shape)), fill_value, dtype=int64)
+            fill = full_beside(x, (size, count, len(shape)), fill_value, int64)
             return fill
         hit = ops.reshape_to(ops.ne(x, 0), (size, numel(shape)))
         reached = ops.cumsum(ops.cast(hit, int64), 1)
-        wanted = ops.expand(ops.arange(1, count + 1, 1, count, dtype=int64), (size, count))
+        wanted = ops.arange(1, count + 1, 1, count, dtype=int64)
+        wanted = ops.expand(beside(x, wanted), (size, count))
         flat = ops.searchsorted(reached, wanted)
         total: Any = 1
         columns: list[Any] = []
@@ -340,7 +342,7 @@ class Histc(Primitive):
         flat = ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))
         low, high = (ops.full((), end, dtype=x.dtype) for end in (low, high))
         if flat.shape[1] == 0:
-            return ops.full((size, bins), 0, dtype=x.dtype)
+            return full_beside(x, (size, bins), 0)
         of_data = ops.logical_and(ops.eq(low, 0), ops.eq(high, 0))
         low = ops.where(of_data, ops.amin(flat, 1, True), low)
         high = ops.where(of_data, ops.amax(flat, 1, True), high)
@@ -349,7 +351,7 @@ class Histc(Primitive):
         place = ops.floor((flat - low) * (bins / (high - low)))
         inside = ops.logical_and(ops.ge(flat, low), ops.le(flat, high))
         place = ops.cast(ops.where(inside, ops.minimum(place, bins - 1), 0), int64)
-        zeros = ops.full((size, bins), 0, dtype=x.dtype)
+        zeros = full_beside(x, (size, bins), 0)
         return ops.scatter_add(zeros, 1, place, ops.cast(inside, x.dtype))
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:

@@ -33,6 +33,7 @@ from wend._engine.ops.linalg.family import (
 )
 from wend._engine.ops.linalg.lapack import integers, lapack
 from wend._engine.ops.numeric import Array
+from wend._engine.ops.placing import full_beside
 
 
 class CholeskyEx(OfMatrices):
@@ -427,7 +428,7 @@ class LinalgQr(OfMatrices):
 
     def batch(self, batched: Sequence[bool], size: Size, a: Tensor) -> Any:
         q, r = ops.linalg_qr(a, self.mode)
-        return (ops.full((size, 0), 0, dtype=a.dtype), r) if self.mode == "r" else (q, r)
+        return (full_beside(a, (size, 0), 0), r) if self.mode == "r" else (q, r)
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))
@@ -447,7 +448,7 @@ _COMPLETE = "The QR decomposition is not differentiable when mode='complete' and
 
 def _refused(a: Tensor, reason: str) -> Tensor:
     """A gradient that raises when it is computed: rules are also asked what they would read."""
-    nothing = ops.full(a.shape, 0, dtype=a.dtype)
+    nothing = full_beside(a, a.shape, 0)
     return ops.linalg_completed(nothing, ops.full((), 1), op="linalg.qr", fault=reason)
 
 

@@ -24,6 +24,7 @@ from wend._engine.ops.linalg.family import (
     with_diagonal,
 )
 from wend._engine.ops.numeric import INEXACT
+from wend._engine.ops.placing import beside
 from wend._engine.ops.sugar import sugar
 from wend._engine.ops.views.strided import arange
 
@@ -131,7 +132,7 @@ def linalg_lu_solve(
 def permutation_matrix(pivots: Any, rows: Any, dtype: Any) -> Tensor:
     """P such that A = P L U, from the exchanges of rows that gave L U."""
     order = ops.pivots_order(pivots, rows)
-    return ops.cast(ops.eq(row(order, rows), ops.unsqueeze(arange(rows), 1)), dtype)
+    return ops.cast(ops.eq(row(order, rows), ops.unsqueeze(beside(pivots, arange(rows)), 1)), dtype)
 
 
 # -- reflections -----------------------------------------------------------------------------------

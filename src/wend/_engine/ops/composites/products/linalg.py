@@ -24,6 +24,7 @@ from wend._engine.ops.elementwise.family import promoted
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.linalg.family import turned
 from wend._engine.ops.numeric import INEXACT, NUMERIC
+from wend._engine.ops.placing import full_beside
 from wend._engine.ops.reduce import conj, restore
 from wend._engine.ops.sugar import spelled, sugar
 
@@ -423,7 +424,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if columns < 1:
         raise ShapeError(f"linalg.vander: N must be greater than 0, and is {columns}")
     rows = ops.expand(ops.unsqueeze(x, -1), (*x.shape, columns - 1))
-    ones = ops.full((*x.shape, 1), 1, dtype=x.dtype)
+    ones = full_beside(x, (*x.shape, 1), 1)
     return ops.cat([ones, ops.cumprod(rows, -1)], -1)
 
 
