@@ -11,12 +11,14 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 import wend._engine.ops
 from wend._engine.base import dtypes
+from wend._engine.base.devices import CPU
 from wend._engine.base.dtypes import CATEGORY_NAMES, DType
 from wend._engine.base.errors import ExecutionError
 from wend._engine.core import _hot, _types
@@ -181,10 +183,23 @@ def tensor(array: np.ndarray, requires_grad: bool = False) -> Any:
     return made
 
 
-def device() -> Any:
-    from wend._engine.base.devices import CPU
+#: Where `tensor` puts what it makes, innermost last.
+_PLACES: list[Any] = [CPU]
 
-    return CPU
+
+def device() -> Any:
+    return _PLACES[-1]
+
+
+@contextmanager
+def on(place: Any) -> Iterator[None]:
+    """A block in which `tensor` puts what it makes on a device, the default device there."""
+    _PLACES.append(place)
+    try:
+        with place:
+            yield
+    finally:
+        _PLACES.pop()
 
 
 def map_arrays(sample: Sample, function: Any) -> Sample:

@@ -22,11 +22,13 @@ from tries import own_trie  # noqa: E402
 from wend._engine.base import dtypes  # noqa: E402
 from wend._engine.base.errors import WendError  # noqa: E402
 from wend._engine.compiler.ir.loops import HOST, NESTED  # noqa: E402
+from wend._engine.compiler.llvm_ir.jit import writing_for  # noqa: E402
 from wend._engine.compiler.pipeline import lower  # noqa: E402
 from wend._engine.compiler.stages import Inlined, finished  # noqa: E402
 from wend._engine.core import _hot  # noqa: E402
 from wend._engine.core.graph import path_at  # noqa: E402
 from wend._engine.core.primitive import REGISTRY, Composite  # noqa: E402
+from wend._engine.runtime.devices.opencl import TARGET  # noqa: E402
 
 PAGE = HERE.parents[1] / "docs" / "kernels.md"
 HEAD = """# Who computes each op
@@ -117,6 +119,14 @@ def survey() -> dict[str, Steps]:
         return {op.name: steps_of(op) for op in harness.OPS}
 
 
+@cache
+def survey_of_devices() -> dict[str, Steps]:
+    """Return the steps of all ops on an OpenCL device, by name."""
+    with writing_for(TARGET), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {op.name: steps_of(op) for op in harness.OPS}
+
+
 #: Reasons that say nothing about the op: its class, or the rule, has to name one.
 NAMELESS = ("Wend has no kernel for it", "no kernel takes this form of it")
 
@@ -199,6 +209,29 @@ def forms(ops: Iterable[Any], found: dict[str, Steps]) -> dict[str, list[Any]]:
     return rows
 
 
+def on_devices() -> str:
+    """Return the section about accelerators."""
+    found = survey_of_devices()
+    rows: dict[str, list[Any]] = {"each form": [], "some forms": [], "no form": []}
+    for op in harness.PRIMITIVES:
+        steps = found[op.name]
+        mine = any(name == op.name for name, _ in steps.reasons)
+        has_kernels = bool(steps.kinds - {HOST})
+        rows["no form" if not has_kernels else "some forms" if mine else "each form"].append(op)
+    composites = [op for op in harness.OPS if is_composite(op)]
+    whole = [op for op in composites if not found[op.name].reasons]
+    return f"""## On accelerators
+
+An OpenCL device has kernels for loops. The processor computes the other steps of a path between
+these kernels, in the same memory. Each form of {len(rows["each form"])} of
+{len(harness.PRIMITIVES)} ops has a kernel there, and so have all ops of {len(whole)} of
+{len(composites)} composites.
+
+| forms with a kernel | ops |
+|---|---|
+{row("no form", map(label, rows["no form"]))}{row("some forms", map(label, rows["some forms"]))}"""
+
+
 def page() -> str:
     """Return the page."""
     found = survey()
@@ -250,7 +283,8 @@ kernels, in at least one form.
 | composites of kernels alone |
 |---|
 | {", ".join(map(label, plain))} |
-"""
+
+{on_devices()}"""
 
 
 if __name__ == "__main__":

@@ -237,11 +237,11 @@ class TieredPlan:
     def advance(self) -> None:
         """Begin to make machine code of the plan, go on with it, or take the finished code.
 
-        Only if machine code was asked for by force (`settings.wait`) does this wait for another
+        Only if the first visit waits for machine code (`at_once`) does this wait for another
         thread that is planning.
         """
         lock = _planning
-        if not lock.acquire(blocking=config.settings.wait):
+        if not lock.acquire(blocking=self.at_once):
             return
         try:
             if self.compiled is None and not self.hopeless:

@@ -19,6 +19,7 @@ from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.known_code import Written
 from wend._engine.compiler.codegen.nest import NAME, NestCode
 from wend._engine.compiler.codegen.scalar_ops import identity_of
+from wend._engine.compiler.ir.kernel import ROWS
 from wend._engine.compiler.ir.loops import Op
 from wend._engine.compiler.ir.symbolic_extents import product
 from wend._engine.compiler.llvm_ir.device_verbs import DeviceVerbs
@@ -66,6 +67,17 @@ def launches_of(text: str) -> dict[str, Launch]:
     return launches
 
 
+def find_counters(code: NestCode, turn: str, axes: list[int]) -> None:
+    """Set the counters of independent loops from the number of a turn, fastest last."""
+    text = code.text
+    for axis in reversed(axes[1:]):
+        extent = code.poly(code.nest.extents[axis])
+        code.counters[axis] = text.let(f"urem i64 {turn}, {extent}")
+        turn = text.let(f"udiv i64 {turn}, {extent}")
+    if axes:
+        code.counters[axes[0]] = turn
+
+
 class NoTraffic:
     """In place of `nest_prefetch.Traffic`: accelerators prefetch by themselves."""
 
@@ -109,7 +121,7 @@ class DeviceNestCode(NestCode):
         else:
             first, step = verbs.numbered()
         with text.counted(self.alloca("i64"), first, self.word(at), step) as turn:
-            self.find_counters(turn, schedule.axes)
+            find_counters(self, turn, schedule.axes)
             self.place_kept(turn)
             self.loops(schedule.serial, self.turn)
         if self.faults.messages:
@@ -121,6 +133,10 @@ class DeviceNestCode(NestCode):
         launches = [(NAME, schedule.per_group, items, at)]
         if schedule.added:
             launches.append(("clear", False, ALONE, self.write_clear(schedule.added)))
+        if schedule.row_stores:
+            lines = self.slots.extent(schedule.lines)
+            launches.append((ROWS, False, ALONE, lines))
+            RowsCode(self, lines).write_function()
         words = len(self.slots.items)
         about = [
             launch_line(name, per_group, items, [(turns, 1)], words)
@@ -129,16 +145,6 @@ class DeviceNestCode(NestCode):
         module = "\n".join([*about, self.module.render()])
         helpers = tuple(name for name, *_ in launches[1:])
         return Written(module, self.slots.items, helpers, tuple(self.faults.messages))
-
-    def find_counters(self, turn: str, axes: list[int]) -> None:
-        """Set the counters of independent loops from the number of a turn, fastest last."""
-        text = self.text
-        for axis in reversed(axes[1:]):
-            extent = self.poly(self.nest.extents[axis])
-            self.counters[axis] = text.let(f"urem i64 {turn}, {extent}")
-            turn = text.let(f"udiv i64 {turn}, {extent}")
-        if axes:
-            self.counters[axes[0]] = turn
 
     def place_kept(self, turn: str) -> None:
         """Find the memory of a turn for the elements that later phases read back."""
@@ -167,7 +173,15 @@ class DeviceNestCode(NestCode):
         return DevicePhase(self, self.traffic, ops, again)
 
     def store_row(self, value: SsaValue, access: Access) -> None:
-        """Store a scalar of a turn; of a group, the first work item does so."""
+        """Store a scalar of a turn; of a group, the first work item does so.
+
+        Work items that share a turn of the outer loops leave that to `RowsCode`: the memory may be
+        that of an operand, which the others are still to read.
+        """
+        if self.schedule.row_stores:
+            return
+        if self.shares:
+            self.verbs.barrier()  # for the same reason
         with self.by_first():
             super().store_row(value, access)
 
@@ -210,6 +224,45 @@ class DeviceNestCode(NestCode):
         body = "\n".join([verbs.block(), entry.render(), "  br label %start", "start:"])
         self.module.add("clear", f"{verbs.kernel('clear')} {{\n{body}\n{text.render()}\n}}")
         return slots.extent(self.schedule.cleared)
+
+
+class RowsCode(NestCode):
+    """Writes a function that stores the scalars of the turns of the outer loops.
+
+    code: the kernel, which does all else     lines: the word with the number of these turns
+    """
+
+    def __init__(self, code: DeviceNestCode, lines: int) -> None:
+        super().__init__(code.nest)
+        self.code, self.lines = code, lines
+        self.slots = code.slots
+
+    def write_function(self) -> None:
+        """Write the function into the module of the kernel."""
+        text, schedule = self.text, self.code.schedule
+        verbs = DeviceVerbs(self.target, text, self.entry, self.module)
+        step = self.entry.let(f"mul i64 {verbs.number('groups')}, {verbs.number('items')}")
+        first = self.entry.let(f"mul i64 {verbs.number('group')}, {verbs.number('items')}")
+        first = self.entry.let(f"add i64 {first}, {verbs.number('item')}")
+        with text.counted(self.alloca("i64"), first, self.word(self.lines), step) as turn:
+            find_counters(self, turn, schedule.axes[:-1])
+            self.loops(schedule.serial, self.turn)
+        text.line("ret void")
+        parts = [verbs.block(), self.entry.render(), self.faults.entry(), "  br label %start"]
+        body = "\n".join([*parts, "start:", text.render()])
+        self.code.module.include(self.module.parts())
+        self.code.module.add(ROWS, f"{verbs.kernel(ROWS)} {{\n{body}\n}}")
+
+    def bounds(self, axis: int) -> tuple[str, str]:
+        """The beginning and the end of the loop of an axis."""
+        return "0", self.poly(self.nest.extents[axis])
+
+    def turn(self) -> None:
+        """Write the row ops of a turn; the kernel has noted their failures."""
+        self.rows = {}
+        for op in self.nest.region.ops:
+            if self.nest.is_row[op.out]:
+                self.row(op)
 
 
 class DevicePhase(PhaseCode):
@@ -277,13 +330,14 @@ class DevicePhase(PhaseCode):
         total = text.let(f"load {kind}, ptr {self.totals[op.out, 0]}")
         write(SsaValue(total, fold.dtype))
         code.verbs.barrier()
-        half = ROW // 2
-        while half:
-            with text.when(text.let(f"icmp slt i64 {item}, {half}")):
+        left = ROW
+        while left > 1:
+            half = -(-left // 2)
+            with text.when(text.let(f"icmp slt i64 {item}, {left - half}")):
                 other = read(text.let(f"add i64 {item}, {half}"))
                 write(fold.combine(b, read(item), other))
             code.verbs.barrier()
-            half //= 2
+            left = half
         value = read("0")
         code.verbs.barrier()  # the memory is used again by the next fold
         return code.scalar.convert(value, code.function.dtypes[op.out])

@@ -8,11 +8,14 @@ not in the text, so that nests of equal structure share machine code.
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from wend._engine.compiler.ir.loops import Op
 from wend._engine.compiler.ir.symbolic_extents import Poly
 from wend._engine.core.symbolic import Expr
+
+#: A function behind the kernel of an accelerator: it stores scalars of the outer loops.
+ROWS: Final = "rows"
 
 
 class Slot(NamedTuple):

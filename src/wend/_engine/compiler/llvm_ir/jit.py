@@ -37,6 +37,7 @@ from wend._engine.base.records import Record
 from wend._engine.compiler.llvm_ir import ready_objects
 from wend._engine.compiler.llvm_ir.object_cache import ObjectCache, default_directory
 from wend._engine.compiler.llvm_ir.offered_objects import Offer
+from wend._engine.compiler.llvm_ir.spirv import spirv_of
 from wend._engine.compiler.llvm_ir.user_key import default_secret
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
@@ -279,7 +280,9 @@ def _machine(target: Target) -> Any:
     _initialize(target)
     binding = _binding()
     if target.is_device:
-        return _device_machine(target)
+        return binding.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu, features=target.features, opt=3 if target.is_nvidia else 0
+        )
     return binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu,
         features=target.features,
@@ -296,20 +299,6 @@ def _initialize(target: Target) -> None:
     if target.triple != binding.get_process_triple():
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
-
-
-def _device_machine(target: Target) -> Any:
-    """Return a new translator of LLVM for an accelerator.
-
-    The translator to SPIR-V keeps types of a module for the next: LLVM 20 crashes then.
-    """
-    return (
-        _binding()
-        .Target.from_triple(target.triple)
-        .create_target_machine(
-            cpu=target.cpu, features=target.features, opt=3 if target.is_nvidia else 0
-        )
-    )
 
 
 @cache
@@ -525,12 +514,31 @@ def device_code(text: str, target: Target) -> bytes:
             if target.is_nvidia:
                 code = str(_machine(target).emit_assembly(module)).encode()
             else:
-                code = bytes(_device_machine(target).emit_object(module))
+                code = spirv_of(str(module))
             _object_cache().put(key, code)
             counters.compiled += 1
         else:
             counters.loaded += 1
         return code
+
+
+def kept_translation(code: bytes, about: str) -> bytes | None:
+    """Return what a driver has made of a module before, in any process; None if it has not.
+
+    about: the driver and all that its translation depends on
+    """
+    with _lock:
+        return _object_cache().get(_translation_key(code, about))
+
+
+def keep_translation(code: bytes, about: str, translation: bytes) -> None:
+    """Keep what a driver has made of a module: see `kept_translation`."""
+    with _lock:
+        _object_cache().put(_translation_key(code, about), translation)
+
+
+def _translation_key(code: bytes, about: str) -> str:
+    return hashlib.sha256(b"\0".join((about.encode(), code))).hexdigest()
 
 
 def linkable_code(

@@ -298,6 +298,9 @@ class Instructions:
         kind = self._same(name, x, y)
         if name not in ("eq", "ne"):
             name = ("s" if self._signed(x.dtype) else "u") + name
+            if kind == "i1" and self.target.is_device:  # SPIR-V has no order of conditions
+                a, b = (self.text.let(f"zext i1 {v.name} to i8") for v in (x, y))
+                return self._let(f"icmp {name} i8 {a}, {b}", dtypes.bool_)
         return self._let(f"icmp {name} {kind} {x.name}, {y.name}", dtypes.bool_)
 
     def _compare(self, order: str, x: SsaValue, y: SsaValue) -> SsaValue:

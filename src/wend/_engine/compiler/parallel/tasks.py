@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.ir.kernel import Kernel, Slot
+from wend._engine.compiler.ir.kernel import ROWS, Kernel, Slot
 from wend._engine.compiler.ir.symbolic_extents import Poly, add, constant, mul, product, scale
 from wend._engine.compiler.kernels.conv import forward
 from wend._engine.compiler.kernels.conv.lowering import by_one_weight
@@ -77,8 +77,12 @@ def _schedule(kernel: Kernel, form: Partition) -> StagedTasks:
 
 def _whole(kernel: Kernel) -> StagedTasks:
     """Return the calls of an uncut kernel."""
-    names = [name for name in kernel.helpers if name == "clear"]
-    return StagedTasks([Stage(n, [kernel.slots]) for n in (*names, kernel.name)], [])
+    names = [kernel.name]
+    if "clear" in kernel.helpers:
+        names.insert(0, "clear")
+    if ROWS in kernel.helpers:
+        names.append(ROWS)
+    return StagedTasks([Stage(name, [kernel.slots]) for name in names], [])
 
 
 def edge(k: int) -> Slot:

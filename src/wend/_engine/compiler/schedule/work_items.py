@@ -21,6 +21,8 @@ class WorkItems:
     axes: the loops whose turns are numbered together, fastest last; serial: the other outer loops
     turns: the number of turns
     row: the number of elements of the inner loops
+    lines: the number of turns of the outer loops alone, where work items also share an inner loop
+    row_stores: whether values of these turns are stored there
     added: the ops that add up in memory
     cleared: the number of elements that are set to identities before
     """
@@ -31,7 +33,13 @@ class WorkItems:
         self.axes = [a for a in nest.outer if self.is_free(a)]
         self.serial = [a for a in nest.outer if a not in self.axes]
         self.shares = self.per_group and self.keeps_apart(nest.inner[-1])
+        self.lines: Poly = ZERO
+        self.row_stores = False
         if not self.per_group and self.is_free(nest.inner[-1]):
+            self.lines = product(nest.extents[a] for a in self.axes)
+            self.row_stores = any(
+                nest.is_row[op.out] and op.out in nest.stores for op in nest.region.ops
+            )
             self.axes.append(nest.inner[-1])
         self.turns: Poly = product(nest.extents[a] for a in self.axes)
         self.row: Poly = product(nest.extents[a] for a in nest.inner)
@@ -76,4 +84,4 @@ class WorkItems:
     def extents(self) -> list[Poly]:
         """All extents that the code reads beside those of the nest."""
         kept = [self.kept_bytes(value) for value in self.nest.kept]
-        return [self.turns, self.row, self.cleared, *kept]
+        return [self.turns, self.row, self.lines, self.cleared, *kept]

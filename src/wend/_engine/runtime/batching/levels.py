@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.devices import CPU
 from wend._engine.base.errors import DefectError
 from wend._engine.core import _types
 from wend._engine.core._hot import FlushJob
@@ -177,8 +178,10 @@ class GroupedPlan(ReferencePlan):
                 for o, source in zip(step.outputs, first.outputs, strict=True):
                     env[o] = env[source]
             return
+        # An operand without dims may lie on the CPU beside others on an accelerator: not its rows.
+        place = self.place or CPU
         lifted = [
-            _types.intern_type(array.shape, type_.dtype, type_.device)
+            _types.intern_type(array.shape, type_.dtype, place)
             for array, type_ in zip(arrays, program.sample_types, strict=True)
         ]
         prim = program.prim

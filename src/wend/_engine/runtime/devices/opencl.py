@@ -18,6 +18,7 @@ import numpy as np
 from wend._engine.base.config import accelerators_asked
 from wend._engine.base.devices import COUNTERS, device
 from wend._engine.base.errors import CompileError, DeviceError
+from wend._engine.compiler.llvm_ir import jit
 from wend._engine.compiler.llvm_ir.jit import Target
 from wend._engine.runtime.devices.driver import Call, Properties
 from wend._engine.runtime.devices.pool import copy_bytes
@@ -88,6 +89,9 @@ class OpenCLDriver:
         self.context = cl.Context([d])
         self.queue = cl.CommandQueue(self.context, d)
         self._memory: dict[int, Any] = {}
+        settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith("CL_CONFIG_"))
+        #: What a translation depends on.
+        self.about = "\0".join((d.platform.version, d.name, d.driver_version, *settings))
         kinds = {cl.device_type.CPU: "cpu", cl.device_type.GPU: "gpu"}
         self.properties = Properties(
             d.name.strip(), d.vendor, d.driver_version, d.global_mem_size, d.max_compute_units,
@@ -121,13 +125,27 @@ class OpenCLDriver:
     def load(self, code: bytes, names: Sequence[str], ring: int) -> list[Any]:
         """See `Driver`."""
         try:
-            program = self.cl.Program(self.context, code).build()
+            program = self._program(code)
             kernels = [self.cl.Kernel(program, name) for name in names]
         except self.cl.Error as fault:
             raise CompileError(f"{self.place}: the driver refuses a kernel: {fault}") from fault
         for kernel in kernels:
             kernel.set_arg(0, self._memory[ring])
         return kernels
+
+    def _program(self, code: bytes) -> Any:
+        """Return a module as the driver has translated it: that takes long, and is kept."""
+        cl = self.cl
+        kept = jit.kept_translation(code, self.about)
+        if kept is not None:
+            try:
+                return cl.Program(self.context, [self.device], [kept]).build()
+            except cl.Error:  # another driver of the same name: the module is translated anew
+                pass
+        program = cl.Program(self.context, code).build()
+        (translation,) = program.get_info(cl.program_info.BINARIES)
+        jit.keep_translation(code, self.about, translation)
+        return program
 
     def launch(self, calls: Sequence[Call]) -> None:
         """See `Driver`."""

@@ -81,7 +81,9 @@ class Pool:
         self.allocated += size
         self.count += 1
         self.peak = max(self.peak, self.allocated)
-        return np.asarray(block)
+        array = np.asarray(block)
+        # NumPy's protocol has no word for types of others, such as bfloat16.
+        return array if array.dtype == dtype else array.view(dtype)
 
     def reserve(self, size: int) -> int:
         """Return the address of a new block. Raises OutOfMemory if nothing is left."""
