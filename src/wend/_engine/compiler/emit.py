@@ -7,6 +7,7 @@ import os
 
 from wend._engine.base.modules import import_folder
 from wend._engine.compiler.codegen.device_nest import DeviceNestCode
+from wend._engine.compiler.codegen.device_product import device_product
 from wend._engine.compiler.codegen.known_code import form_of_nest, form_of_tail, recall
 from wend._engine.compiler.codegen.nest import NAME, NestCode
 from wend._engine.compiler.ir.kernel import Kernel, Slot
@@ -80,8 +81,7 @@ class Emission:
             kernel = convolution(self.function, head_of(region))
             self.pooled.add(kernel, region, self.add_tail(kernel, region))
         elif region.kind == CONTRACT:
-            kernel = product_kernel(self.function, head_of(region), self.path)
-            self.add_tail(kernel, region)
+            kernel = self.product(region)
         elif op.kind == WINDOWS:
             kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
         elif (maker := kernel_maker(op.kind)) is not None:
@@ -89,6 +89,14 @@ class Emission:
         else:
             return op
         kernel.ops = list(region.ops)
+        return kernel
+
+    def product(self, region: Region) -> Kernel:
+        """Return the kernel of a matrix product, with the ops behind it."""
+        if written_for().is_device:
+            return device_product(self.function, head_of(region))
+        kernel = product_kernel(self.function, head_of(region), self.path)
+        self.add_tail(kernel, region)
         return kernel
 
     def nest(self, nest: Nest) -> Kernel:

@@ -10,6 +10,7 @@ A comment of the module tells the driver how to launch each function, see `Launc
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from wend._engine.compiler.schedule.work_items import WorkItems
 
 #: Work items of a group, where these share a row, and where each is alone.
 ROW, ALONE = 128, 64
-_LAUNCH = re.compile(r"^; launch (\w+) (\d) (\d+) (\d+) (\d+)$", re.MULTILINE)
+_LAUNCH = re.compile(r"^; launch (\w+) (\d) (\d+) (\d+) (.+)$", re.MULTILINE)
 
 
 class Launch(NamedTuple):
@@ -36,22 +37,33 @@ class Launch(NamedTuple):
 
     per_group: whether a turn takes a group, and not a work item
     items: work items of a group
-    turns: the word of the block that holds the number of turns
     words: words of the block
+    sizes: (word, unit) each: the number of turns is the product of these words, each divided by
+        its unit and rounded up
     """
 
     per_group: bool
     items: int
-    turns: int
     words: int
+    sizes: tuple[tuple[int, int], ...]
+
+
+def launch_line(
+    name: str, per_group: bool, items: int, sizes: Iterable[tuple[int, int]], words: int
+) -> str:
+    """Return the comment that tells how to launch a function, see `Launch`."""
+    listed = " ".join(f"{word}/{unit}" for word, unit in sizes)
+    return f"; launch {name} {int(per_group)} {items} {words} {listed}"
 
 
 def launches_of(text: str) -> dict[str, Launch]:
     """Return how to launch the functions of a module, by name."""
-    return {
-        row[1]: Launch(row[2] == "1", *(int(row[k]) for k in (3, 4, 5)))
-        for row in _LAUNCH.finditer(text)
-    }
+    launches = {}
+    for row in _LAUNCH.finditer(text):
+        pairs = [pair.split("/") for pair in row[5].split()]
+        sizes = tuple([(int(word), int(unit)) for word, unit in pairs])
+        launches[row[1]] = Launch(row[2] == "1", int(row[3]), int(row[4]), sizes)
+    return launches
 
 
 class NoTraffic:
@@ -113,8 +125,8 @@ class DeviceNestCode(NestCode):
             launches.append(("clear", False, ALONE, self.write_clear(schedule.added)))
         words = len(self.slots.items)
         about = [
-            f"; launch {name} {int(row)} {items} {turns} {words}"
-            for name, row, items, turns in launches
+            launch_line(name, per_group, items, [(turns, 1)], words)
+            for name, per_group, items, turns in launches
         ]
         module = "\n".join([*about, self.module.render()])
         helpers = tuple(name for name, *_ in launches[1:])

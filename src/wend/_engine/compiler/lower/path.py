@@ -10,7 +10,7 @@ from typing import Any
 from wend._engine.base.dtypes import complex128
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import HOST, NESTED, Function, Layout, Op
+from wend._engine.compiler.ir.loops import CONTRACT, HOST, NESTED, Function, Layout, Op
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
@@ -123,7 +123,7 @@ def _is_for_devices(f: Function, op: Op) -> bool:
     if op.kind == HOST:
         return True
     values = (*op.outputs, *(read.value for read in op.reads))
-    return op.kind in NESTED and complex128 not in [f.dtypes.get(i) for i in values]
+    return op.kind in (*NESTED, CONTRACT) and complex128 not in [f.dtypes.get(i) for i in values]
 
 
 def _refusal(low: Lowering, node: Node) -> str:

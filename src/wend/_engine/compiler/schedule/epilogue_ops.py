@@ -13,6 +13,7 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, MAP, Function, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, known, mul
+from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.schedule.fusion_group import Region
 from wend._engine.compiler.schedule.loop_order import Access
 
@@ -24,7 +25,9 @@ _ELEMENTS = (dtypes.FLOAT, dtypes.BOOL)
 
 
 def may_have_tail(op: Op) -> bool:
-    """Whether an op hands tiles of its result to an epilogue."""
+    """Whether an op hands tiles of its result to an epilogue: not yet on accelerators."""
+    if written_for().is_device:
+        return False
     return op.kind == CONTRACT or (op.kind == CONVOLVE and op.name == "convolve")
 
 

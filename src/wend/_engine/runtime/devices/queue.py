@@ -124,7 +124,9 @@ class Accelerator:
                     pair = (_WORD * 2).from_address(pairs + 16 * j)
                     _WORD.from_address(pair[0]).value = scratch + pair[1]
                 function, launch = self._functions[number]
-                turns = _WORD.from_address(block + 8 * launch.turns).value
+                turns = 1
+                for slot, unit in launch.sizes:
+                    turns *= -(-_WORD.from_address(block + 8 * slot).value // unit)
                 if turns > 0:
                     groups = turns if launch.per_group else -(-turns // launch.items)
                     at = self._place(block, 8 * launch.words)

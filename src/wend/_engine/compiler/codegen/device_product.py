@@ -1,0 +1,235 @@
+"""Matrix products on an accelerator: tiles of the result, by way of the memory of a group.
+
+A group computes a tile of `TILE` rows and columns. For every `DEPTH` steps of the sum its work
+items bring the parts of both operands into the memory of the group, neighbours in memory by
+neighbours among the work items; then each adds up `SIDE` x `SIDE` elements. The text is the same
+for all sizes and strides.
+
+Source of the method: Volkov and Demmel, "Benchmarking GPUs to tune dense linear algebra", 2008.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType
+from wend._engine.compiler.codegen.device_nest import launch_line
+from wend._engine.compiler.ir.kernel import Kernel, Slot
+from wend._engine.compiler.ir.loops import Function, Layout, Op
+from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
+from wend._engine.compiler.llvm_ir.device_verbs import DeviceVerbs
+from wend._engine.compiler.llvm_ir.jit import Target, written_for
+from wend._engine.compiler.llvm_ir.text import Module, Text
+from wend._engine.compiler.lower.contraction import Axis
+
+#: Rows and columns of a tile, steps of the sum at a time, and elements of a side per work item.
+TILE, DEPTH, SIDE = 64, 16, 4
+#: Work items of a side of a group; elements of a line in the group's memory, in which neighbours
+#: along the sum lie in different banks.
+ACROSS, LINE = TILE // SIDE, TILE + 1
+ITEMS = ACROSS * ACROSS
+NAME = "product"
+#: The words of the argument block: addresses, extents, and strides in elements.
+WORDS = (
+    "left right out rows columns depth batch0 batch1 left_row left_step right_step right_column "
+    "out_row left0 left1 right0 right1 out0 out1"
+).split()
+_UNIT = Axis(ONE, ZERO, ZERO, ZERO)
+
+
+def device_product(f: Function, op: Op) -> Kernel:
+    """Return the kernel of a contraction as a matrix product."""
+    p = op.product
+    dtype = f.dtypes[op.out]
+    kernel = Kernel(NAME, product_text(written_for(), dtype), f"contract {op.out}")
+    kernel.reads = sorted({p.x.base, p.y.base})
+    kernel.writes = [op.out]
+    kernel.is_whole = True
+    outer, inner = (_UNIT, _UNIT, *p.batch)[-2:]
+
+    def at(layout: Layout) -> Slot:
+        return Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
+
+    extents = (
+        p.m.extent, p.n.extent, p.k.extent, outer.extent, inner.extent, p.m.x, p.k.x, p.k.y, p.n.y,
+        p.m.out, outer.x, inner.x, outer.y, inner.y, outer.out, inner.out,
+    )  # fmt: skip
+    kernel.slots = [at(p.x), at(p.y), at(p.out), *(Slot("extent", e) for e in extents)]
+    return kernel
+
+
+@cache
+def product_text(target: Target, dtype: DType) -> str:
+    """Return the module of a product of this dtype."""
+    return ProductCode(target, dtype).write()
+
+
+class ProductCode:
+    """Writes the kernel of a product."""
+
+    def __init__(self, target: Target, dtype: DType) -> None:
+        self.target = target
+        self.kind = "double" if dtype is dtypes.float64 else "float"
+        self.size = dtype.itemsize
+        self.text, self.entry, self.module = Text(), Text(), Module()
+        self.entry._count = 1_000_000  # names of the entry block are apart from all other names
+        self.verbs = DeviceVerbs(target, self.text, self.entry, self.module)
+        pointers = ("left", "right", "out")
+        pointer = target.pointer
+        self.word = {}
+        for k, name in enumerate(WORDS):
+            place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {k}")
+            kind = pointer if name in pointers else "i64"
+            self.word[name] = self.entry.let(f"load {kind}, {pointer} {place}", "w")
+        room = LINE * DEPTH
+        self.lefts = self.verbs.shared("lefts", self.kind, room)
+        self.rights = self.verbs.shared("rights", self.kind, room)
+        item = self.verbs.number("item")
+        self.item = item
+        self.column = self.entry.let(f"and i64 {item}, {ACROSS - 1}")
+        self.row = self.entry.let(f"lshr i64 {item}, {ACROSS.bit_length() - 1}")
+        self.sums = [[self.entry.let(f"alloca {self.kind}", "sum") for _ in range(SIDE)]
+                     for _ in range(SIDE)]  # fmt: skip
+
+    def write(self) -> str:
+        """Return the text of the module."""
+        w, text, verbs = self.word, self.text, self.verbs
+        down, across = self.tiles("rows"), self.tiles("columns")
+        turns = self.entry.let(f"mul i64 {down}, {across}")
+        for name in ("batch0", "batch1"):
+            turns = self.entry.let(f"mul i64 {turns}, {w[name]}")
+        counter = self.entry.let("alloca i64", "var")
+        group, groups = verbs.number("group"), verbs.number("groups")
+        with text.counted(counter, group, turns, groups) as turn:
+            tile, turn = self.divided(turn, across)
+            first_column = text.let(f"mul i64 {tile}, {TILE}")
+            tile, turn = self.divided(turn, down)
+            first_row = text.let(f"mul i64 {tile}, {TILE}")
+            inner, outer = self.divided(turn, w["batch1"])
+            left, right, out = (
+                self.moved(w[name], (outer, w[f"{name}0"]), (inner, w[f"{name}1"]))
+                for name in ("left", "right", "out")
+            )
+            self.add_up(left, right, first_row, first_column)
+            self.store(out, first_row, first_column)
+        text.line("ret void")
+        sizes = [(WORDS.index(name), TILE) for name in ("rows", "columns")]
+        sizes += [(WORDS.index(name), 1) for name in ("batch0", "batch1")]
+        about = launch_line(NAME, True, ITEMS, sizes, len(WORDS))
+        body = "\n".join([verbs.block(), self.entry.render(), "  br label %start", "start:"])
+        self.module.add(NAME, f"{verbs.kernel(NAME)} {{\n{body}\n{text.render()}\n}}")
+        return f"{about}\n{self.module.render()}"
+
+    def tiles(self, name: str) -> str:
+        """The number of tiles along the rows or columns."""
+        more = self.entry.let(f"add i64 {self.word[name]}, {TILE - 1}")
+        return self.entry.let(f"udiv i64 {more}, {TILE}")
+
+    def divided(self, number: str, by: str) -> tuple[str, str]:
+        """The rest and the quotient of a division."""
+        rest = self.text.let(f"urem i64 {number}, {by}")
+        return rest, self.text.let(f"udiv i64 {number}, {by}")
+
+    def moved(self, pointer: str, *steps: tuple[str, str]) -> str:
+        """The address of an element: the sum of places times strides from the first."""
+        text, total = self.text, ""
+        for place, stride in steps:
+            part = text.let(f"mul i64 {place}, {stride}")
+            total = text.let(f"add i64 {total}, {part}") if total else part
+        return text.let(f"getelementptr {self.kind}, {self.target.pointer} {pointer}, i64 {total}")
+
+    # -- sums -----------------------------------------------------------------------------------
+
+    def add_up(self, left: str, right: str, first_row: str, first_column: str) -> None:
+        """Add up the sums of a tile, which begins at a row and a column."""
+        w, text = self.word, self.text
+        for line in self.sums:
+            for place in line:
+                text.line(f"store {self.kind} 0.0, ptr {place}")
+        counter = self.entry.let("alloca i64", "var")
+        with text.counted(counter, "0", w["depth"], str(DEPTH)) as first:
+            self.bring(self.lefts, left, first_row, first, "rows", "left_row", "left_step")
+            self.bring(self.rights, right, first_column, first, "columns", "right_column",
+                       "right_step")  # fmt: skip
+            self.verbs.barrier()
+            for step in range(DEPTH):
+                self.add_step(step)
+            self.verbs.barrier()  # before the memory is written again
+
+    def bring(
+        self, room: str, source: str, begin: str, first: str, extent: str, along: str, step: str
+    ) -> None:
+        """Bring a part of an operand into the memory of the group; 0 beyond its edges.
+
+        begin, first: the first row (or column), and the first step of the sum
+        extent, along, step: the words of the number of rows, their stride, and that of a step
+        """
+        w, text, kind, pointer = self.word, self.text, self.kind, self.target.pointer
+        # Whether neighbours in memory are steps of the sum; else they are rows (or columns).
+        steps_near = text.let(f"icmp eq i64 {w[step]}, 1")
+        for k in range(TILE * DEPTH // ITEMS):
+            number = text.let(f"add i64 {self.item}, {k * ITEMS}") if k else self.item
+            step_fast = text.let(f"and i64 {number}, {DEPTH - 1}")
+            row_slow = text.let(f"lshr i64 {number}, {DEPTH.bit_length() - 1}")
+            row_fast = text.let(f"and i64 {number}, {TILE - 1}")
+            step_slow = text.let(f"lshr i64 {number}, {TILE.bit_length() - 1}")
+            i = text.let(f"select i1 {steps_near}, i64 {row_slow}, i64 {row_fast}")
+            j = text.let(f"select i1 {steps_near}, i64 {step_fast}, i64 {step_slow}")
+            row, place = text.let(f"add i64 {begin}, {i}"), text.let(f"add i64 {first}, {j}")
+            inside = text.let(f"icmp slt i64 {row}, {w[extent]}")
+            there = text.let(f"icmp slt i64 {place}, {w['depth']}")
+            inside = text.let(f"and i1 {inside}, {there}")
+            where = self.moved(source, (row, w[along]), (place, w[step]))
+            where = text.let(f"select i1 {inside}, {pointer} {where}, {pointer} {source}")
+            x = text.let(f"load {kind}, {pointer} {where}, align {self.size}")
+            x = text.let(f"select i1 {inside}, {kind} {x}, {kind} 0.0")
+            line = text.let(f"mul i64 {j}, {LINE}")
+            at = text.let(f"add i64 {line}, {i}")
+            self.put(room, at, x)
+
+    def put(self, room: str, at: str, x: str) -> None:
+        """Write to the memory of the group."""
+        pointer = "ptr addrspace(3)"
+        where = self.text.let(f"getelementptr {self.kind}, {pointer} {room}, i64 {at}")
+        self.text.line(f"store {self.kind} {x}, {pointer} {where}, align {self.size}")
+
+    def take(self, room: str, at: str) -> str:
+        """Read from the memory of the group."""
+        pointer = "ptr addrspace(3)"
+        where = self.text.let(f"getelementptr {self.kind}, {pointer} {room}, i64 {at}")
+        return self.text.let(f"load {self.kind}, {pointer} {where}, align {self.size}")
+
+    def add_step(self, step: int) -> None:
+        """Add the products of a step of the sum."""
+        text, kind = self.text, self.kind
+        suffix = "f64" if kind == "double" else "f32"
+
+        def line(room: str, place: str) -> list[str]:
+            begin = text.let(f"add i64 {place}, {step * LINE}")
+            places = [text.let(f"add i64 {begin}, {k * ACROSS}") for k in range(SIDE)]
+            return [self.take(room, at) for at in places]
+
+        lefts, rights = line(self.lefts, self.row), line(self.rights, self.column)
+        for x, sums in zip(lefts, self.sums, strict=True):
+            for y, place in zip(rights, sums, strict=True):
+                total = text.let(f"load {kind}, ptr {place}")
+                args = f"{kind} {x}, {kind} {y}, {kind} {total}"
+                total = text.let(f"call {kind} @llvm.fma.{suffix}({args})")
+                text.line(f"store {kind} {total}, ptr {place}")
+
+    def store(self, out: str, first_row: str, first_column: str) -> None:
+        """Write the elements of a tile that lie in the result."""
+        w, text, kind, pointer = self.word, self.text, self.kind, self.target.pointer
+        for i, sums in enumerate(self.sums):
+            row = text.let(f"add i64 {first_row}, {i * ACROSS}")
+            row = text.let(f"add i64 {row}, {self.row}")
+            is_row = text.let(f"icmp slt i64 {row}, {w['rows']}")
+            for j, place in enumerate(sums):
+                column = text.let(f"add i64 {first_column}, {j * ACROSS}")
+                column = text.let(f"add i64 {column}, {self.column}")
+                is_column = text.let(f"icmp slt i64 {column}, {w['columns']}")
+                with text.when(text.let(f"and i1 {is_row}, {is_column}")):
+                    where = self.moved(out, (row, w["out_row"]), (column, "1"))
+                    total = text.let(f"load {kind}, ptr {place}")
+                    text.line(f"store {kind} {total}, {pointer} {where}, align {self.size}")
