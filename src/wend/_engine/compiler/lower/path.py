@@ -115,7 +115,9 @@ def _lower(low: Lowering, node: Node) -> None:
 
 def _form(low: Lowering, node: Node) -> Any:
     """What decides whether an accelerator has a kernel for a node."""
-    return node.prim, tuple([low.path.dtype_of(i) for i in (*node.inputs, *node.outputs)])
+    dtypes = low.function.dtypes  # of copies, which the path does not know, too
+    values = (*node.inputs, *node.outputs)
+    return node.prim, tuple([dtypes[i] if i in dtypes else low.path.dtype_of(i) for i in values])
 
 
 def _is_for_devices(f: Function, op: Op) -> bool:
