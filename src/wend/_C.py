@@ -20,10 +20,10 @@ from wend._engine.core._hot import Tensor as TensorBase
 from wend._frontend.api import get_default_device as _device_in_force
 from wend._frontend.formats import layout, memory_format
 from wend._frontend.methods import DisableTorchFunctionSubclass
-from wend._frontend.platform import current_accelerator as _get_accelerator
 from wend._frontend.platform import nothing as _log_api_usage_once
 from wend._frontend.random import Generator
 from wend._frontend.toolkit import parse_to as _parse_to
+from wend.accelerator import current_accelerator as _get_accelerator
 
 __all__ = [
     "DisableTorchFunctionSubclass",

@@ -134,9 +134,7 @@ from wend._frontend.methods import is_same_size as is_same_size
 from wend._frontend.methods import positive as positive
 from wend._frontend.methods import typename as typename
 from wend._frontend.platform import AcceleratorError as AcceleratorError
-from wend._frontend.platform import Event as Event
 from wend._frontend.platform import OutOfMemoryError as OutOfMemoryError
-from wend._frontend.platform import Stream as Stream
 from wend._frontend.platform import get_device_module as get_device_module
 from wend._frontend.printing import get_printoptions as get_printoptions
 from wend._frontend.printing import set_printoptions as set_printoptions
@@ -308,6 +306,8 @@ from wend._frontend.rare.foreach import _foreach_tanh_ as _foreach_tanh_
 from wend._frontend.rare.foreach import _foreach_trunc as _foreach_trunc
 from wend._frontend.rare.foreach import _foreach_trunc_ as _foreach_trunc_
 from wend._frontend.rare.foreach import _foreach_zero_ as _foreach_zero_
+from wend._frontend.rare.streams import Event as Event
+from wend._frontend.rare.streams import Stream as Stream
 from wend._frontend.rare.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
 from wend._frontend.rare.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from wend._frontend.rare.switches import is_warn_always_enabled as is_warn_always_enabled

@@ -14,7 +14,15 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 from wend._engine.base import dtypes
-from wend._engine.base.devices import AWAY, CPU, META, DeviceLike, MetaPackage, place_asked
+from wend._engine.base.devices import (
+    AWAY,
+    CPU,
+    META,
+    DeviceLike,
+    MetaPackage,
+    accelerator_kind,
+    place_asked,
+)
 from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import DType, promote_types
 from wend._engine.base.errors import (
@@ -34,6 +42,7 @@ from wend._engine.core.primitive import ops
 from wend._engine.core.signature import weak_number
 from wend._engine.core.symbolic import SymInt, SymNumber, category_of
 from wend._engine.ops.creation import arange_count
+from wend._engine.ops.placing import beside, full_beside
 from wend._frontend import accelerators as _accelerators  # noqa: F401 (registers devices)
 from wend._frontend.aliasing.outside_memory import adopt
 from wend._frontend.formats import (
@@ -112,7 +121,7 @@ class TensorOptions(TypedDict, total=False):
 class Options:
     """The keyword arguments that all of these functions take, checked."""
 
-    __slots__ = ("dtype", "float8", "out", "place", "requires_grad")
+    __slots__ = ("dtype", "float8", "out", "pin", "place", "requires_grad")
 
     def __init__(
         self,
@@ -130,7 +139,8 @@ class Options:
         self.place = CPU if device is None and not AWAY else place_asked(device, op)
         if layout is not None:
             check_layout(op, layout)
-        if pin_memory:
+        self.pin = bool(pin_memory)
+        if pin_memory and accelerator_kind() is None:
             raise DeviceError(
                 f"{op}: pin_memory=True speeds up copies to an accelerator, and there is none; "
                 "leave it out"
@@ -158,6 +168,7 @@ def finished(op: Any, output: Tensor, options: Options) -> Tensor:
     op: public name, or a function of that name
     """
     if options.out is not None:
+        output = beside(options.out, output)
 
         def result() -> Tensor:
             return output
@@ -167,8 +178,10 @@ def finished(op: Any, output: Tensor, options: Options) -> Tensor:
         return written
     if options.place is META:
         output = MetaPackage.load().placed(output)
-    elif options.place is not CPU:
+    elif options.place is not output.device:
         output = at_place(output, options.place)
+    if options.pin:
+        output = _pinned(op, output)
     if options.float8 is not None:
         output = Float8Package.load().cast(output, options.float8)
     if options.requires_grad:
@@ -176,12 +189,23 @@ def finished(op: Any, output: Tensor, options: Options) -> Tensor:
     return output
 
 
+def _pinned(op: Any, output: Tensor) -> Tensor:
+    """The tensor, pinned. Raises DeviceError on an accelerator."""
+    if not output.is_cpu:
+        name = op if isinstance(op, str) else op.__name__
+        raise DeviceError(f"{name}: only dense CPU tensors can be pinned")
+    from wend._frontend.devices.pinned import marked
+
+    return marked(output)
+
+
 def at_place(source: Tensor, place: Device) -> Tensor:
     """A tensor on the CPU or an accelerator; itself if it lies there already."""
-    if source.device is place:
+    there = source.device
+    if there is place:
         return source
-    there: Tensor = ops.to_device(source, place, source.device)
-    return there
+    moved: Tensor = ops.to_device(source, place, there)
+    return moved
 
 
 def shared(array: object) -> Tensor:
@@ -229,6 +253,8 @@ def tensor(
             stacklevel=2,
         )
         output = _copy(data, options.dtype)
+        if device is None:
+            options.place = data.device
     elif _hot.current_trace().symbolic is not None and _has_symbols(data):
         output = _of_symbols(data, options.dtype or _dtype_of_symbols(data))
     else:
@@ -335,7 +361,10 @@ def asarray(
         requires_grad is False or not (requires_grad or isinstance(obj, Tensor))
     ):
         output = ops.detach(output)
-    return MetaPackage.load().placed(output) if options.place is META else output
+    if options.place is META:
+        return MetaPackage.load().placed(output)  # type: ignore[no-any-return]
+    keeps = device is None and isinstance(obj, Tensor)
+    return output if keeps else at_place(output, options.place)
 
 
 def _dtype_of(source: Any) -> DType:
@@ -576,11 +605,16 @@ def empty_permuted(
     return empty_strided(extents, tuple(steps), **keywords)
 
 
+def is_away(source: Tensor) -> bool:
+    """Whether a tensor made like this one would not lie there if no device was named."""
+    return bool(AWAY) or source.value.type.device is not CPU
+
+
 def _like(op: str, source: object, value: object, keywords: Any) -> Tensor:
     try:
         if not keywords and type(source) is Tensor:
             check_fits(op, value, source.dtype)
-            return like(ops.full(source.shape, value, dtype=source.dtype), source)
+            return like(full_beside(source, source.shape, value), source)
         if not isinstance(source, Tensor):
             raise ArgumentTypeError(
                 f"{op}: argument 'input' must be Tensor, not {type(source).__name__}"
@@ -588,7 +622,7 @@ def _like(op: str, source: object, value: object, keywords: Any) -> Tensor:
         if _hot.has_override(source):
             arguments = (source, value) if op == "full_like" else (source,)
             return _hot.slot("torch_function")(globals()[op], arguments, keywords)  # type: ignore[no-any-return]
-        if AWAY and keywords.get("device") is None:
+        if keywords.get("device") is None and is_away(source):
             keywords["device"] = source.device
         options = Options(op, **checked_keywords(op, keywords))
         dtype = options.dtype or source.dtype
@@ -609,7 +643,7 @@ def empty_like(input: Tensor, **keywords: Unpack[TensorOptions]) -> Tensor:
 def zeros_like(input: Tensor, **keywords: Unpack[TensorOptions]) -> Tensor:
     """y[...] = 0, of input's size and type; not part of input's history."""
     if not keywords and type(input) is Tensor:
-        return like(ops.full(input.shape, 0, dtype=input.dtype), input)
+        return like(full_beside(input, input.shape, 0), input)
     return _like("zeros_like", input, 0, keywords)
 
 
@@ -726,7 +760,7 @@ def eye(n: int, m: int | None = None, **keywords: Unpack[TensorOptions]) -> Tens
 def _new(op: str, self: Tensor, size: tuple[Any, ...], value: object, keywords: Any) -> Tensor:
     try:
         extents = sizes_of(op, size, keywords.pop("size", None))
-        if AWAY and keywords.get("device") is None:
+        if keywords.get("device") is None and is_away(self):
             keywords["device"] = self.device
         options = Options(op, **checked_keywords(op, keywords))
         output = ops.full(extents, value, dtype=options.dtype or self.dtype)
@@ -767,7 +801,7 @@ def new_full(
 def new_tensor(self: Tensor, data: Any, **keywords: Unpack[TensorOptions]) -> Tensor:
     """`tensor(data)` of this tensor's type."""
     keywords.setdefault("dtype", self.dtype)
-    if AWAY and keywords.get("device") is None:
+    if keywords.get("device") is None and is_away(self):
         keywords["device"] = self.device
     if isinstance(data, Tensor):
         options = Options("new_tensor", **checked_keywords("new_tensor", keywords))

@@ -9,12 +9,21 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from wend._engine.base import dtypes
-from wend._engine.base.devices import CPU, META, DeviceLike, MetaPackage, placement, usable
+from wend._engine.base.devices import (
+    CPU,
+    META,
+    DeviceLike,
+    MetaPackage,
+    accelerator_kind,
+    placement,
+    usable,
+)
 from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import (
     ArgumentTypeError,
     DataRefused,
+    DeviceError,
     DTypeError,
     GraphError,
     ShapeError,
@@ -30,12 +39,14 @@ from wend._engine.core.primitive import ops
 from wend._engine.core.signature import parse_signature
 from wend._engine.core.whole import one_at_a_time
 from wend._engine.ops.indexing import subscript
+from wend._engine.ops.placing import beside, full_beside
 from wend._engine.ops.sugar import spelled
 from wend._frontend import creation, formats
 from wend._frontend.aliasing import rebinding as aliasing
 from wend._frontend.aliasing.outside_memory import expose
 from wend._frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
 from wend._frontend.autograd.grad_modes import is_inference
+from wend._frontend.devices.pinned import is_in_pinned, pinned
 from wend._frontend.formats import memory_format
 from wend._frontend.interop.shared import is_shared, share_memory_
 from wend._frontend.memory_order import in_format
@@ -141,11 +152,11 @@ def _conversion(name: str, dtype: DType | None) -> Callable[..., Any]:
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """This tensor in the dtype of `other`, on the same device."""
+    """This tensor in the dtype of `other`, on the device of `other`."""
     plain = type(self) is Tensor and type(other) is Tensor
     if not plain and self.is_meta is not other.is_meta:
         return to(self, other)
-    return _converted(self, other.dtype, False)
+    return _converted(beside(other, self), other.dtype, False)
 
 
 _TYPE_NAMES = {
@@ -158,7 +169,8 @@ _TYPE_NAMES = {
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
     if dtype is None:
-        return f"torch.{_TYPE_NAMES[self.dtype.name]}Tensor"
+        package = "torch" if self.is_cpu else f"torch.{self.device.type}"
+        return f"{package}.{_TYPE_NAMES[self.dtype.name]}Tensor"
     if isinstance(dtype, DType):
         return _converted(self, dtype, False)
     name = type_name("type", dtype)
@@ -196,7 +208,7 @@ def xpu(
 @spelled(src="other")
 def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite this tensor by `other`, broadcast and cast.  Gradients flow to `other`."""
-    src = other if isinstance(other, Tensor) else creation.as_tensor(other)
+    src = beside(self, other if isinstance(other, Tensor) else creation.as_tensor(other))
     aliasing.check_writable(self, "copy_")
     if tuple(src.shape) != tuple(self.shape):
         try:
@@ -222,12 +234,12 @@ def fill_(self: Tensor, value: object) -> Tensor:
         if value.dtype is not self.dtype:
             value = ops.cast(value, self.dtype)
         aliasing.check_writable(self, "fill_")
-        contents = ops.clone(ops.expand(value, tuple(self.shape)))
+        contents = ops.clone(ops.expand(beside(self, value), tuple(self.shape)))
         aliasing.assign(self, subscript.overwritten(self, contents), fill_)
         return self
     aliasing.check_writable(self, "fill_")
     creation.check_fits("fill_", value, self.dtype)
-    aliasing.assign(self, ops.full(tuple(self.shape), value, dtype=self.dtype), fill_)
+    aliasing.assign(self, full_beside(self, tuple(self.shape), value), fill_)
     return self
 
 
@@ -270,7 +282,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 def set_(self: Tensor, source: Any = None, *unused: object, **more: object) -> Tensor:
     """Share the data of `source`; without arguments, become empty."""
     if source is None:
-        source = creation.empty(0, dtype=self.dtype)
+        source = creation.empty(0, dtype=self.dtype, device=self.device)
     aliasing.share(self, source)
     alias = self.alias
     count_write(self if alias is None or alias.base is None else alias.base)
@@ -300,7 +312,7 @@ def resize_(
     if count <= have and root.dtype is self.dtype and root.is_contiguous():
         view = ops.as_strided_in_base(self, shape, contiguous_strides(tuple(shape)), start)
         return aliasing.become_view(self, view, "resize_")
-    flat = ops.reshape(self, (-1,)) if self.numel() else creation.zeros(0, dtype=self.dtype)
+    flat = ops.reshape(self, (-1,)) if self.numel() else full_beside(self, (0,), 0)
     have = self.numel()
     if root.dtype is self.dtype and root.is_contiguous() and memory.numel() > start:
         flat = ops.narrow(memory, 0, start, memory.numel() - start)
@@ -308,7 +320,7 @@ def resize_(
     if count <= have:
         flat = ops.narrow(flat, 0, 0, count)
     else:
-        flat = ops.cat([flat, creation.zeros(count - have, dtype=self.dtype)])
+        flat = ops.cat([flat, full_beside(self, (count - have,), 0)])
     contents = ops.clone(ops.reshape(flat, shape))
     writes = leave_memory(self)
     self.value = contents.value
@@ -327,7 +339,7 @@ def resize_as_(
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Overwrite each element by callable(element): Python speed."""
     flat = [callable(v) for v in ops.reshape(self, (-1,)).tolist()]
-    elements = creation.tensor(flat, dtype=self.dtype)
+    elements = creation.tensor(flat, dtype=self.dtype, device=self.device)
     aliasing.assign(self, ops.reshape(elements, tuple(self.shape)), apply_)
     return self
 
@@ -337,7 +349,8 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
     """Overwrite each element by callable(element, element of `other`): Python speed."""
     wide = ops.expand(other, tuple(self.shape))
     pairs = zip(ops.reshape(self, (-1,)).tolist(), ops.reshape(wide, (-1,)).tolist(), strict=True)
-    elements = creation.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype)
+    numbers = [callable(a, b) for a, b in pairs]
+    elements = creation.tensor(numbers, dtype=self.dtype, device=self.device)
     aliasing.assign(self, ops.reshape(elements, tuple(self.shape)), map_)
     return self
 
@@ -375,8 +388,9 @@ def element_size(self: Tensor) -> int:
 
 
 def get_device(self: Tensor) -> int:
-    """-1 on the CPU."""
-    return -1
+    """The number of the device, -1 on the CPU."""
+    index = self.device.index
+    return -1 if index is None else index
 
 
 def data_ptr(self: Tensor) -> int:
@@ -389,8 +403,8 @@ def data_ptr(self: Tensor) -> int:
 def new(self: Tensor, *args: Any, **kwargs: object) -> Tensor:
     """A tensor of this dtype from sizes or data."""
     if args and not isinstance(args[0], int) and not isinstance(args[0], Size):
-        return creation.tensor(args[0], dtype=self.dtype)
-    return creation.zeros(*args, dtype=self.dtype) if args else creation.empty(0, dtype=self.dtype)
+        return creation.tensor(args[0], dtype=self.dtype, device=self.device)
+    return creation.new_zeros(self, *(args or (0,)))
 
 
 @spelled(y="other")
@@ -421,13 +435,20 @@ def reversed_(self: Tensor) -> Tensor:
 
 
 def pin_memory(self: Tensor, device: DeviceLike = None) -> Tensor:
-    """There is no accelerator to pin memory for: this tensor."""
-    return self
+    """A copy that counts as pinned if an accelerator is there, else this tensor.
+
+    Accelerators read the processor's memory as it is. Raises DeviceError on an accelerator.
+    """
+    if not self.is_cpu:
+        raise DeviceError(
+            f"pin_memory: cannot pin '{self.type()}': only dense CPU tensors can be pinned"
+        )
+    return pinned(self) if accelerator_kind() is not None and not is_pinned(self) else self
 
 
 def is_pinned(self: Tensor, device: DeviceLike = None) -> bool:
-    """False: there is no accelerator to pin memory for."""
-    return False
+    """Whether the tensor is a copy by `pin_memory`, or in the memory of such a copy."""
+    return is_in_pinned(self)
 
 
 @short_errors
@@ -467,6 +488,15 @@ def _itself(self: Tensor) -> Tensor:
 def _never(self: Tensor) -> bool:
     """False: there are no such tensors here."""
     return False
+
+
+def _of_kind(kind: str) -> property:
+    """The attribute that tells whether a tensor lies on a device of a kind."""
+
+    def lies_there(self: Tensor) -> bool:
+        return bool(self.value.type.device.type == kind)
+
+    return property(lies_there, doc=f"Whether on a device of the kind {kind!r}.")
 
 
 def _by_sparse(name: str) -> Callable[..., Any]:
@@ -696,9 +726,11 @@ Tensor.mT = _indexing.OpProperty(ops.matrix_transpose)
 Tensor.itemsize = property(element_size)
 Tensor.nbytes = property(lambda self: self.numel() * self.dtype.itemsize, doc="Bytes in all.")
 Tensor.layout = property(lambda self: formats.strided, doc="torch.strided.")
-Tensor.is_cpu = property(lambda self: True, doc="True.")
+Tensor.is_cpu = property(lambda self: self.value.type.device is CPU, doc="Whether on the CPU.")
+Tensor.is_cuda = _of_kind("cuda")
+Tensor.is_xpu = _of_kind("xpu")
 for _name in (
-    "is_cuda", "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mps", "is_xpu",
+    "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mps",
     "is_xla", "is_mkldnn", "is_nested", "is_vulkan", "is_ipu", "is_mtia", "is_maia",
 ):  # fmt: skip
     setattr(Tensor, _name, property(_never))

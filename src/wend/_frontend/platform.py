@@ -1,4 +1,4 @@
-"""Answers to questions about accelerators: there are none, and each answer is clear."""
+"""Answers to questions about devices that are never there, and other questions of programs."""
 
 from __future__ import annotations
 
@@ -6,41 +6,19 @@ import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-from wend._engine.base.devices import CPU, DeviceLike, device, usable
+from wend._engine.base.devices import CPU, DeviceLike, accelerator_kind, device, usable
 from wend._engine.base.devices import device as Device
-from wend._engine.base.errors import DeviceError, ExecutionError, OutOfMemoryError
+from wend._engine.base.errors import DeviceError, ExecutionError
+from wend._engine.base.errors import OutOfMemory as OutOfMemoryError
 from wend._engine.base.tracebacks import short_errors
 
 NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"
 
 
 class AcceleratorError(RuntimeError):
-    """A device has failed: never raised, as there is no such device."""
-
-
-class Stream:
-    """A queue of an accelerator's work. Raises DeviceError: there is no accelerator."""
-
-    _refused_by_wend = True
-
-    def __new__(cls, *args: object, **kwargs: object) -> Any:
-        refuse_queue(cls.__name__)
-
-
-class Event:
-    """A mark in a queue of an accelerator. Raises DeviceError: there is no accelerator."""
-
-    _refused_by_wend = True
-
-    def __new__(cls, *args: object, **kwargs: object) -> Any:
-        refuse_queue(cls.__name__)
-
-
-def refuse_queue(name: str) -> NoReturn:
-    """Raises DeviceError: there is no queue of that kind."""
-    raise DeviceError(f"{name}: no accelerator is available; Wend computes on 'cpu' so far")
+    """A device has failed, in PyTorch's terms; Wend raises DeviceError."""
 
 
 def is_available() -> bool:
@@ -72,18 +50,13 @@ def refuse(*args: object, **kwargs: object) -> Any:
     raise DeviceError(NO_CUDA)
 
 
-def current_accelerator(check_available: bool = False) -> device | None:
-    """None: there is no accelerator."""
-    return None
-
-
 @short_errors
 def get_device_module(device: DeviceLike = None) -> ModuleType:
-    """torch.cpu, or the module of another kind of device, which answers that there is none.
+    """The module of a kind of device: torch.cpu, torch.xpu; by default of the accelerator at hand.
 
     Raises ExecutionError (a RuntimeError) for a kind of device that has no module.
     """
-    kind = Device("cpu" if device is None else device).type
+    kind = Device(accelerator_kind() or "cpu" if device is None else device).type
     try:
         return importlib.import_module(f"wend.{kind}")
     except ImportError:
@@ -101,7 +74,6 @@ __all__ = [
     "CPU",
     "KERNELS_OF_ATTENTION",
     "OutOfMemoryError",
-    "current_accelerator",
     "device",
     "device_count",
     "is_available",

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.base.devices import CURRENT, default_place, device
 from wend._engine.base.dtypes import FLOAT, bool_, get_default_dtype, int64
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core import _hot
@@ -368,9 +369,18 @@ def tensor_text(tensor: Tensor) -> str:
         usual_dtype=tensor.dtype in (default, default.to_complex(), int64, bool_),
         default_dtype=tensor.dtype is default,
         prefix="tensor(" if plain else f"{cls.__name__}(",
+        device=_told(tensor.device),
         grad_fn=None if node is None else _node_name(node),
         requires_grad=tensor.requires_grad,
     )
+
+
+def _told(place: device) -> str | None:
+    """The name of a device, unless it is where tensors are made in any case."""
+    usual = default_place()
+    if place.type != usual.type or place.index not in (None, CURRENT.get(place.type, 0)):
+        return str(place)
+    return None
 
 
 def meta_text(tensor: Tensor) -> str:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Unpack
 
 from wend._engine.base import random_state
-from wend._engine.base.devices import AWAY, META, DeviceLike, usable
+from wend._engine.base.devices import AWAY, CPU, META, DeviceLike, usable
 from wend._engine.base.devices import device as Device
 from wend._engine.base.dtypes import BOOL, DType, finfo, float32, float64, iinfo, int64, uint8
 from wend._engine.base.errors import (
@@ -34,6 +34,7 @@ from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._engine.ops.elementwise.family import FLOATING
 from wend._engine.ops.numeric import require
+from wend._engine.ops.placing import beside
 from wend._frontend.aliasing.rebinding import assign
 from wend._frontend.creation import (
     Options,
@@ -41,6 +42,7 @@ from wend._frontend.creation import (
     empty,
     empty_like,
     finished,
+    is_away,
     sizes_of,
     tensor,
 )
@@ -87,7 +89,7 @@ class Generator:
 
     @property
     def device(self) -> Device:
-        """Where the numbers are drawn: the CPU."""
+        """The device that was named; the numbers are the same on all."""
         return self._place
 
     def manual_seed(self, seed: int) -> Generator:
@@ -105,7 +107,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as a uint8 tensor."""
-        return tensor(list(self._state.get_state()), dtype=uint8)
+        return tensor(list(self._state.get_state()), dtype=uint8, device=CPU)
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Go back to a state from get_state."""
@@ -276,7 +278,7 @@ def _like(op: str, input: Tensor, keywords: Any) -> Tensor:
     memory_format = keywords.pop("memory_format", None)
     if keywords.get("dtype") is None:
         keywords["dtype"] = input.dtype
-    if AWAY and keywords.get("device") is None:
+    if keywords.get("device") is None and is_away(input):
         keywords["device"] = input.device
     return as_asked(_draw(op, (tuple(input.shape),), keywords), input, memory_format, f"{op}_like")
 
@@ -388,7 +390,7 @@ def randint_like(input: Tensor, *bounds: object, **keywords: Unpack[RandomOption
     memory_format = keywords.pop("memory_format", None)
     if keywords.get("dtype") is None:
         keywords["dtype"] = input.dtype
-    if keywords.get("device") is None and (AWAY or input.is_meta):
+    if keywords.get("device") is None and (is_away(input) or input.is_meta):
         keywords["device"] = input.device
     rest: Any = keywords
     rest["size"] = tuple(input.shape)
@@ -462,7 +464,7 @@ def bernoulli(
     chance = probability("bernoulli", input if p is None else p)
     seed, offset = reserve(generator, input.numel())
     dtype = input.dtype if input.dtype.is_floating_point else None
-    drawn = ops.uniform(tuple(input.shape), seed, offset, dtype=dtype)
+    drawn = beside(input, ops.uniform(tuple(input.shape), seed, offset, dtype=dtype))
     draws = ops.cast(drawn < chance, input.dtype)
     if out is not None:
         return _hot.slot("call_out")(_same, (draws,), {"out": out})  # type: ignore[no-any-return]
@@ -552,7 +554,7 @@ def von_mises(concentration: Tensor, generator: Generator | None = None) -> Tens
 def _fill(self: Tensor, values: Tensor) -> Tensor:
     if values.dtype is not self.dtype:
         values = ops.cast(values, self.dtype)
-    assign(self, values, None)
+    assign(self, beside(self, values), None)
     return self
 
 
@@ -574,7 +576,7 @@ def _unit(self: Tensor, generator: Generator | None) -> Tensor:
     shape = tuple(self.shape)
     seed, offset = reserve(generator, math.prod(shape))
     dtype = self.dtype if self.dtype.is_floating_point else float64
-    return ops.uniform(shape, seed, offset, dtype=dtype)  # type: ignore[no-any-return]
+    return beside(self, ops.uniform(shape, seed, offset, dtype=dtype))
 
 
 def _normal(self: Tensor, generator: Generator | None) -> Tensor:

@@ -17,6 +17,8 @@ from wend._engine.base.errors import NotImplementedInWend
 from wend._engine.core._hot import Tensor, current_trace, native_new, synchronize
 from wend._engine.core._modules import ACTIVE_HOOKS, ModuleBase
 from wend._engine.core.primitive import REGISTRY, make_function, ops
+from wend._engine.ops import placing
+from wend._engine.ops.placing import beside
 from wend._frontend.aliasing.rebinding import assign as _assign
 from wend._frontend.autograd.backward import enable_grad, is_grad_enabled, no_grad
 from wend._frontend.autograd.function import Function
@@ -42,6 +44,7 @@ __all__ = [
     "Tensor",
     "arange",
     "assign",
+    "beside",
     "bfloat16",
     "bool_",
     "device_of",
@@ -81,7 +84,7 @@ def meta_face(cls: type, data: Any) -> Any:
 
 def full_beside(x: Tensor, shape: Any, value: complex, dtype: Any = None) -> Tensor:
     """y[...] = value, of the type of `x` if no other is given, on the same device."""
-    constant: Tensor = ops.full(shape, value, dtype=dtype or x.dtype)
+    constant = placing.full_beside(x, shape, value, dtype)
     if type(x) is not Tensor and x.is_meta:
         return MetaPackage.load().placed(constant)  # type: ignore[no-any-return]
     return constant

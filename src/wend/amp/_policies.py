@@ -53,14 +53,15 @@ class State(threading.local):
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
         self.dtypes: dict[str, DType] = {"cpu": bfloat16, "xla": bfloat16}
-        self.cpu = False  # enabled["cpu"], for the ops
+        self.on: frozenset[str] = frozenset()  # the devices that are there and enabled, for the ops
         self.cache_enabled = True
         self.nesting = 0
         self.cache: dict[int, tuple[Any, Any, Any, DType]] = {}
 
 
 STATE = State()
-Policy = Callable[[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+#: (the lower type, positional arguments, keywords) -> the arguments, converted.
+Policy = Callable[[DType, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
 def converted(value: Any, dtype: DType) -> Any:
@@ -105,11 +106,11 @@ def _in(dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return tuple([converted(a, dtype) for a in args]), kwargs
 
 
-def _lower(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _in(STATE.dtypes["cpu"], args, kwargs)
+def _lower(lower: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _in(lower, args, kwargs)
 
 
-def _single(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _single(lower: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _in(float32, args, kwargs)
 
 
@@ -123,12 +124,12 @@ def _floats(values: Any) -> set[DType]:
     return types & {float32, bfloat16, float16}
 
 
-def _widest(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _widest(lower: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     types = _floats((*args, *kwargs.values()))
     return _in(float32, args, kwargs) if len(types) > 1 else (args, kwargs)
 
 
-def _einsum(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _einsum(lower: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Lower where the equation sums over a letter that operands share; else no product is due."""
     equation = args[0] if args else kwargs.get("equation")
     if isinstance(equation, str):
@@ -138,13 +139,13 @@ def _einsum(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return args, kwargs
         if not shared:
             return args, kwargs
-    return _lower(args, kwargs)
+    return _lower(lower, args, kwargs)
 
 
-def _inner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _inner(lower: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Lower unless a scalar is multiplied."""
     numbers = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim() == 0]
-    return (args, kwargs) if numbers else _lower(args, kwargs)
+    return (args, kwargs) if numbers else _lower(lower, args, kwargs)
 
 
 _POLICIES: tuple[tuple[frozenset[str], Policy], ...] = (
@@ -159,13 +160,32 @@ _POLICIES: tuple[tuple[frozenset[str], Policy], ...] = (
 # -- ops that ask ---------------------------------------------------------------------------
 
 
+def _lower_type(values: Any) -> DType | None:
+    """The lower type of a call, by the device of the first tensor; None outside of autocast."""
+    on = STATE.on
+    kind = _kind_of(values) if on else None
+    return STATE.dtypes.get(kind, float16) if kind in on and kind is not None else None
+
+
+def _kind_of(values: Any) -> str | None:
+    """The kind of device of the first tensor, also in lists; None if there is no tensor."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return value.device.type
+        kind = _kind_of(value) if type(value) is list or type(value) is tuple else None
+        if kind is not None:
+            return kind
+    return None
+
+
 def _way(policy: Policy) -> Any:
     """The call of an op with converted operands, inside of autocast."""
 
     def with_converted(op: Asking, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not STATE.cpu:
+        lower = _lower_type((*args, *kwargs.values()))
+        if lower is None:
             return NotImplemented
-        args, kwargs = policy(args, kwargs)
+        args, kwargs = policy(lower, args, kwargs)
         return op.twin(*args, **kwargs)
 
     return with_converted
@@ -176,14 +196,15 @@ def _in_python(function: Callable[..., Any], policy: Policy) -> Callable[..., An
 
     @functools.wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
-        if not STATE.cpu:
+        lower = _lower_type((*args, *kwargs.values()))
+        if lower is None:
             return function(*args, **kwargs)
-        args, kwargs = policy(args, kwargs)
-        STATE.cpu = False
+        args, kwargs = policy(lower, args, kwargs)
+        before, STATE.on = STATE.on, frozenset()
         try:
             return function(*args, **kwargs)
         finally:
-            STATE.cpu = STATE.enabled["cpu"]
+            STATE.on = before
 
     return asking
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base.devices import count_of
 from wend._engine.base.dtypes import DType, bfloat16, float16, float64
 from wend._engine.core._hot import Tensor
 from wend.amp._policies import STATE, enter
@@ -19,7 +20,7 @@ __all__ = [
     "is_autocast_available",
 ]
 
-#: The devices that PyTorch has autocast for; all but the first are absent here.
+#: The devices that PyTorch has autocast for.
 _DEVICES = ("cpu", "cuda", "xpu", "mps", "hpu", "ipu", "xla", "mtia", "maia", "privateuseone")
 _ABSENT = {"cuda": "CUDA is not available or torch_xla is imported. Disabling autocast."}
 Function = Callable[..., Any]
@@ -50,11 +51,11 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     """set_autocast_enabled(device_type, enabled): turn autocast on or off in this thread."""
     if enabled is None:  # the older form, which is about CUDA
         device_type, enabled = "cuda", device_type
-    before = STATE.enabled.get(_checked(device_type), False)
-    STATE.enabled[device_type] = bool(enabled)
-    if device_type == "cpu" and before is not bool(enabled):
-        STATE.cpu = bool(enabled)
-        enter(STATE.cpu)
+    before = bool(STATE.on)
+    STATE.enabled[_checked(device_type)] = bool(enabled)
+    STATE.on = frozenset(kind for kind, is_on in STATE.enabled.items() if is_on and count_of(kind))
+    if bool(STATE.on) is not before:
+        enter(not before)
 
 
 def get_autocast_dtype(device_type: str) -> DType:
@@ -160,16 +161,17 @@ class autocast:
         self.device: str = _checked(device_type)
         self.fast_dtype: DType = get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = STATE.cache_enabled if cache_enabled is None else cache_enabled
-        if device_type != "cpu":
+        if not count_of(device_type):
             if enabled:
                 text = f"User provided device_type of {device_type!r}, but {device_type.upper()} "
                 text += "is not available. Disabling"
                 warnings.warn(_ABSENT.get(device_type, text), stacklevel=2)
             enabled = False
         elif enabled and self.fast_dtype not in (bfloat16, float16):
+            name = device_type.upper()
             warnings.warn(
-                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU "
-                "Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.",
+                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{name} Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.",
                 stacklevel=2,
             )
             enabled = False

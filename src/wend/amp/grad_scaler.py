@@ -7,6 +7,7 @@ from collections import abc
 from enum import Enum
 from typing import Any
 
+from wend._engine.base.devices import count_of, usable
 from wend._engine.base.devices import device as device_of
 from wend._engine.base.dtypes import float32
 from wend._engine.core._hot import Tensor
@@ -57,7 +58,7 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         self._device = device
-        self._enabled = enabled and device_of(device).type == "cpu"
+        self._enabled = enabled and count_of(device_of(device).type) > 0
         if enabled and not self._enabled:
             warnings.warn(
                 f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not "
@@ -94,7 +95,9 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if self._scale is None:
-            self._scale = full((), self._init_scale, dtype=float32)
+            self._scale = full(
+                (), self._init_scale, dtype=float32, device=usable(self._device, "GradScaler")
+            )
         if isinstance(outputs, Tensor):
             return outputs * self._scale
         if isinstance(outputs, abc.Iterable):
@@ -116,7 +119,7 @@ class GradScaler:
             from wend.distributed._sharding.across import any_rank_found
 
             overflow = any_rank_found(parameters, overflow)
-        return {} if overflow is None else {device_of("cpu"): overflow.to(float32)}
+        return {} if overflow is None else {overflow.device: overflow.to(float32)}
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of the optimizer's parameters by the scale, once per step."""

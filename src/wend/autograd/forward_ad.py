@@ -13,6 +13,7 @@ from wend._engine.base.errors import ArgumentTypeError, GraphError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend._engine.transforms.ancestry import depends_on_others
 from wend._engine.transforms.grad import GradMode
 from wend._engine.transforms.pullback import gradients
@@ -101,7 +102,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> Any:
         return UnpackedDualTensor(tensor, None)
     duals = _LEVELS[-1]
     targets = [variables.targets[0] for variables, _ in duals]
-    zeros = ops.full(tuple(tensor.shape), 0, dtype=tensor.dtype)
+    zeros = full_beside(tensor, tuple(tensor.shape), 0)
     seed = Variables("unpack_dual", (zeros,))
     with GradMode(True):
         rows = gradients([tensor], targets, seed.given, True, hooks=False)

@@ -1,13 +1,13 @@
-"""Streams, events and the choice of a device, for devices that are not there."""
+"""Streams, events, graphs and blocks of CUDA devices."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from wend._engine.base.devices import device as Device
-from wend._engine.base.errors import DeviceError
-from wend._frontend.platform import Event as AnyEvent
-from wend._frontend.platform import Stream as AnyStream
+from wend._engine.base.errors import NotImplementedInWend
+from wend._frontend.devices import graphs, queues
+from wend._frontend.devices.places import kind_at_hand
+from wend._frontend.devices.queues import StreamContext, index_of
 
 __all__ = [
     "CUDAGraph",
@@ -22,119 +22,37 @@ __all__ = [
 ]
 
 
-def _refuse(name: str) -> NoReturn:
-    raise DeviceError(f"cuda.{name}: no CUDA device is available; Wend computes on 'cpu' so far")
+class Event(queues.Event):
+    """A mark in the order of work on a CUDA device. Raises DeviceError if there is none."""
+
+    kind = "cuda"
 
 
-class Stream(AnyStream):
-    """A queue of a CUDA device. Raises DeviceError: there is no such device."""
+class Stream(queues.Stream):
+    """A queue of a CUDA device. Raises DeviceError if there is none."""
 
-    def __new__(cls, device: Any = None, priority: int = 0, **more: Any) -> Stream:
-        _refuse("Stream")
-
-    def query(self) -> bool:
-        """Whether all work of the queue is done."""
-        _refuse("Stream.query")
-
-    def record_event(self, event: Any = None) -> Event:
-        """Put an event behind the work of the queue."""
-        _refuse("Stream.record_event")
-
-    def synchronize(self) -> None:
-        """Wait for the work of the queue."""
-        _refuse("Stream.synchronize")
-
-    def wait_event(self, event: Any) -> None:
-        """Let further work wait for an event."""
-        _refuse("Stream.wait_event")
-
-    def wait_stream(self, stream: Any) -> None:
-        """Let further work wait for another queue."""
-        _refuse("Stream.wait_stream")
+    kind = "cuda"
+    event = Event
 
 
-class Event(AnyEvent):
-    """A mark in a queue of a CUDA device. Raises DeviceError: there is no such device."""
+class ExternalStream(Stream):
+    """A queue of foreign code. Raises NotImplementedInWend, and DeviceError without a device."""
 
-    def __new__(
-        cls,
-        enable_timing: bool = False,
-        blocking: bool = False,
-        interprocess: bool = False,
-        external: bool = False,
-    ) -> Event:
-        _refuse("Event")
-
-    @classmethod
-    def from_ipc_handle(cls, device: Any, handle: Any) -> Event:
-        """The event of another process."""
-        _refuse("Event.from_ipc_handle")
-
-    def ipc_handle(self) -> Any:
-        """A handle for another process."""
-        _refuse("Event.ipc_handle")
-
-    def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds from this event to another."""
-        _refuse("Event.elapsed_time")
-
-    def query(self) -> bool:
-        """Whether the work before the event is done."""
-        _refuse("Event.query")
-
-    def record(self, stream: Any = None) -> None:
-        """Put the event behind the work of a queue."""
-        _refuse("Event.record")
-
-    def synchronize(self) -> None:
-        """Wait for the event."""
-        _refuse("Event.synchronize")
-
-    def wait(self, stream: Any = None) -> None:
-        """Let further work of a queue wait for the event."""
-        _refuse("Event.wait")
+    def __init__(self, stream_ptr: int, device: Any = None, **more: Any) -> None:
+        kind_at_hand("cuda", "ExternalStream")
+        raise NotImplementedInWend("cuda.ExternalStream: Wend's work goes to a queue of its own")
 
 
-class ExternalStream:
-    """A queue of foreign code. Raises DeviceError: there is no such device."""
+class CUDAGraph(graphs.DeviceGraph):
+    """Work to be repeated. Nothing is recorded: see `make_graphed_callables`."""
 
-    def __new__(cls, stream_ptr: int, device: Any = None, **more: Any) -> ExternalStream:
-        raise DeviceError("cuda.ExternalStream: no CUDA device is available")
-
-
-class CUDAGraph:
-    """Work to be repeated. Raises DeviceError: there is no such device."""
-
-    def __new__(cls, keep_graph: bool = False) -> CUDAGraph:
-        raise DeviceError("cuda.CUDAGraph: no CUDA device is available; call the function instead")
+    kind = "cuda"
 
 
-class graph:
-    """A block that records a CUDAGraph. Raises DeviceError: there is no such device."""
+class graph(graphs.GraphBlock):
+    """The block that a CUDAGraph would record: it runs as ever."""
 
-    def __init__(
-        self,
-        cuda_graph: Any,
-        pool: Any = None,
-        stream: Any = None,
-        capture_error_mode: str = "global",
-    ) -> None:
-        raise DeviceError("cuda.graph: no CUDA device is available; run the block without it")
-
-
-class StreamContext:
-    """A block whose work goes to a stream. None, the only stream there is, changes nothing."""
-
-    cur_stream: Any = None
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, type: Any, value: Any, traceback: Any) -> None:
-        return None
+    kind = "cuda"
 
 
 def stream(stream: Any) -> StreamContext:
@@ -142,30 +60,17 @@ def stream(stream: Any) -> StreamContext:
     return StreamContext(stream)
 
 
-class device:
-    """A block whose tensors go to a CUDA device, by number: -1 and None change nothing.
+class device(queues.DeviceBlock):
+    """A block in which "cuda" means this device, by number; -1 and None change nothing.
 
-    Raises DeviceError, when the block begins, for a number from 0: there is no such device.
+    Raises DeviceError, when the block begins, for a device that is not there.
     """
 
-    def __init__(self, device: Any) -> None:
-        place = Device(device) if isinstance(device, str) else device
-        known = place.index if isinstance(place, Device) else place
-        self.idx = 0 if known is None and isinstance(place, Device) else known
-        self.prev_idx = -1
-
-    def __enter__(self) -> None:
-        if self.idx is not None and self.idx >= 0:
-            raise DeviceError(
-                f"cuda.device: there is no CUDA device {self.idx}; Wend computes on 'cpu' so far"
-            )
-
-    def __exit__(self, type: Any, value: Any, traceback: Any) -> None:
-        return None
+    kind = "cuda"
 
 
 class device_of(device):
-    """The block of the device of a tensor: of the CPU, which changes nothing."""
+    """The block of the device of a tensor; of the CPU, it changes nothing."""
 
     def __init__(self, obj: Any) -> None:
-        super().__init__(-1)
+        super().__init__(index_of("cuda", obj))

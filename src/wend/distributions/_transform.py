@@ -13,6 +13,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.base.shapes import Size
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend.distributions import constraints
 from wend.distributions._formulas import attribute
 from wend.distributions.constraints import Constraint
@@ -505,7 +506,7 @@ class ReshapeTransform(Transform):
         return ops.reshape(y, (*self._batch(y, self.out_shape), *self.in_shape))
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return ops.full(self._batch(x, self.in_shape), 0.0, dtype=x.dtype)
+        return full_beside(x, self._batch(x, self.in_shape), 0.0)
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return _exchanged(shape, self.in_shape, self.out_shape)

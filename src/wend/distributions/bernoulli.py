@@ -109,7 +109,9 @@ class Bernoulli(OfSuccess, ExponentialFamily):
         return ops.where(self.probs == 0.5, float("nan"), likely)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return enumerated(arange(2, dtype=self._param.dtype), self._batch_shape, expand)
+        return enumerated(
+            arange(2, dtype=self._param.dtype, device=self._param.device), self._batch_shape, expand
+        )
 
 
 class ContinuousBernoulli(OfSuccess, ExponentialFamily):
@@ -176,7 +178,7 @@ class ContinuousBernoulli(OfSuccess, ExponentialFamily):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
-        return self.icdf(rand(shape, dtype=self.probs.dtype))
+        return self.icdf(rand(shape, dtype=self.probs.dtype, device=self.probs.device))
 
     @in_support
     def cdf(self, value: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange
 from wend._frontend.random import binomial, poisson, rand
@@ -78,7 +79,11 @@ class Binomial(OfSuccess):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         count = 1 + self._count("enumerate_support")
-        return enumerated(arange(count, dtype=self._param.dtype), self._batch_shape, expand)
+        return enumerated(
+            arange(count, dtype=self._param.dtype, device=self._param.device),
+            self._batch_shape,
+            expand,
+        )
 
 
 class NegativeBinomial(OfSuccess):
@@ -153,7 +158,7 @@ class Geometric(OfSuccess):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
         with no_grad():
-            unit = rand(shape, dtype=self.probs.dtype)
+            unit = rand(shape, dtype=self.probs.dtype, device=self.probs.device)
             unit = ops.clamp(unit, min=finfo(unit.dtype).tiny)
             return ops.floor(ops.log(unit) / ops.log1p(-self.probs))
 
@@ -224,8 +229,8 @@ class Multinomial(OfCategories):
         with no_grad():
             categories = self._categorical.sample((self.total_count, *sample_shape))
             categories = ops.movedim(categories, 0, -1)
-            counts = ops.full(self._extended_shape(sample_shape), 0.0, dtype=self._param.dtype)
-            ones = ops.full(tuple(categories.shape), 1.0, dtype=self._param.dtype)
+            counts = full_beside(self._param, self._extended_shape(sample_shape), 0.0)
+            ones = full_beside(self._param, tuple(categories.shape), 1.0)
             return ops.scatter_add(counts, -1, categories, ones)
 
     @in_support
@@ -238,7 +243,11 @@ class Multinomial(OfCategories):
     def entropy(self) -> Tensor:
         n = self.total_count
         own = Binomial(n, probs=self.probs)
-        count = enumerated(arange(1, n + 1, dtype=self._param.dtype), self._param.shape, False)
+        count = enumerated(
+            arange(1, n + 1, dtype=self._param.dtype, device=self._param.device),
+            self._param.shape,
+            False,
+        )
         ways = ops.exp(own.log_prob(count)) * ops.lgamma(count + 1)
-        total = ops.lgamma(ops.full((), n + 1.0, dtype=self._param.dtype))
+        total = ops.lgamma(full_beside(self._param, (), n + 1.0))
         return n * self._categorical.entropy() - total + ops.sum(ways, (0, -1))

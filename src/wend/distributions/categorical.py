@@ -10,6 +10,7 @@ from wend._engine.base.dtypes import finfo
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange, eye
 from wend._frontend.random import multinomial
@@ -70,7 +71,7 @@ class Categorical(Distribution):
     _formulas = Formulas(
         "probs logits _param",
         # Categories have no mean.
-        mean=lambda self: ops.full(self._extended_shape(), math.nan, dtype=self.probs.dtype),
+        mean=lambda self: full_beside(self.probs, self._extended_shape(), math.nan),
         variance=lambda mean: mean,
         mode=lambda probs: ops.argmax(probs, -1),
     )
@@ -94,7 +95,9 @@ class Categorical(Distribution):
         return -ops.sum(ops.clamp(self.logits, min=floor) * self.probs, -1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return enumerated(arange(self._num_events), self._batch_shape, expand)
+        return enumerated(
+            arange(self._num_events, device=self._param.device), self._batch_shape, expand
+        )
 
 
 class OfCategories(Distribution):
@@ -149,7 +152,7 @@ class OneHotCategorical(OfCategories):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
-        values = eye(n, dtype=self._param.dtype)
+        values = eye(n, dtype=self._param.dtype, device=self._param.device)
         values = ops.reshape(values, (n, *(1 for _ in self._batch_shape), n))
         return ops.expand(values, (n, *self._batch_shape, n)) if expand else values
 

@@ -132,7 +132,9 @@ class Laplace(Distribution):
     )
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        unit = rand(tuple(self._extended_shape(sample_shape)), dtype=self.loc.dtype)
+        unit = rand(
+            tuple(self._extended_shape(sample_shape)), dtype=self.loc.dtype, device=self.loc.device
+        )
         # In (-1, 1]: u - 1/2 never reaches 1/2.
         u = 1 - 2 * unit
         tail = ops.log1p(-ops.clamp(ops.abs(u), max=1 - finfo(u.dtype).eps / 2))

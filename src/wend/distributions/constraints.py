@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend._engine.base.dtypes import finfo
+from wend._engine.base.dtypes import bool_, finfo
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend._frontend import linalg
 from wend.distributions._formulas import attribute
 from wend.distributions.utils import all_rightmost
@@ -396,11 +397,13 @@ class _Square(Constraint):
     def check(self, value: Tensor) -> Tensor:
         """False for matrices that are not square."""
         fits = value.shape[-2] == value.shape[-1]
-        return self._fits(value) if fits else ops.full(tuple(value.shape[:-2]), False)
+        return (
+            self._fits(value) if fits else full_beside(value, tuple(value.shape[:-2]), False, bool_)
+        )
 
     def _fits(self, value: Tensor) -> Tensor:
         """Where square matrices lie in the region."""
-        return ops.full(tuple(value.shape[:-2]), True)
+        return full_beside(value, tuple(value.shape[:-2]), True, bool_)
 
 
 class _Symmetric(_Square):

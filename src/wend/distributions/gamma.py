@@ -402,7 +402,7 @@ class GeneralizedPareto(Distribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
-        return self.icdf(rand(shape, dtype=self.loc.dtype))
+        return self.icdf(rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
     @in_support
     def log_prob(self, value: Tensor) -> Tensor:

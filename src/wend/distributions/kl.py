@@ -13,6 +13,7 @@ from typing import Any
 
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend.distributions.bernoulli import Bernoulli, ContinuousBernoulli
 from wend.distributions.binomial import Binomial, Geometric, Poisson
 from wend.distributions.categorical import Categorical, OneHotCategorical
@@ -427,7 +428,7 @@ def _infinite_where(outside: Rule, rule: Rule) -> Rule:
 
 def _infinite(p: Distribution, q: Distribution) -> Tensor:
     shape = ops.broadcast_tensors(p.mean, q.mean)[0].shape
-    return ops.full(tuple(shape), math.inf, dtype=p.mean.dtype)
+    return full_beside(p.mean, tuple(shape), math.inf)
 
 
 for _ps, _q, _rule in _CLOSED:

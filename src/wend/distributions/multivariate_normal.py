@@ -27,7 +27,7 @@ def turned(x: Tensor) -> Tensor:
 
 def identity(like: Tensor) -> Tensor:
     """The unit matrix of the size and type of square matrices."""
-    return eye(like.shape[-1], dtype=like.dtype)
+    return eye(like.shape[-1], dtype=like.dtype, device=like.device)
 
 
 def solved(lower: Tensor, right: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ __all__ = [
 
 def _noise(shape: Sequence[int], like: Tensor) -> Tensor:
     """Uniform numbers, without 0 and 1."""
-    return clamp_probs(rand(tuple(shape), dtype=like.dtype))
+    return clamp_probs(rand(tuple(shape), dtype=like.dtype, device=like.device))
 
 
 class LogitRelaxedBernoulli(OfSuccess):

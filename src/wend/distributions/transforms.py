@@ -13,6 +13,7 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import broadcast_shapes
+from wend._engine.ops.placing import full_beside
 from wend._frontend import linalg
 from wend._frontend.creation import arange, eye
 from wend.distributions import constraints
@@ -226,7 +227,7 @@ class AffineTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if isinstance(self.scale, int | float):
-            result = ops.full(tuple(x.shape), math.log(abs(self.scale)), dtype=x.dtype)
+            result = full_beside(x, tuple(x.shape), math.log(abs(self.scale)))
         else:
             result = ops.log(ops.abs(self.scale))
         result = sum_rightmost(
@@ -309,7 +310,7 @@ class StickBreakingTransform(PlainTransform):
     @staticmethod
     def _log_left(count: int, like: Tensor) -> Tensor:
         """log(count), ..., log(1): how many are still to come."""
-        return ops.log(arange(count, 0, -1, dtype=like.dtype))
+        return ops.log(arange(count, 0, -1, dtype=like.dtype, device=like.device))
 
     def _call(self, x: Tensor) -> Tensor:
         share = _inside(ops.sigmoid(x - self._log_left(x.shape[-1], x)))
@@ -349,7 +350,7 @@ class CorrCholeskyTransform(Transform):
         eps = finfo(x.dtype).eps
         partial = vec_to_tril_matrix(ops.clamp(ops.tanh(x), min=-1 + eps, max=1 - eps), diag=-1)
         left = ops.cumprod(ops.sqrt(1 - ops.square(partial)), -1)
-        unit = partial + eye(partial.shape[-1], dtype=x.dtype)
+        unit = partial + eye(partial.shape[-1], dtype=x.dtype, device=x.device)
         one = ops.fill_like(left[..., :1], 1.0)
         return unit * ops.cat([one, left[..., :-1]], -1)
 

@@ -12,6 +12,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor, has_override
 from wend._engine.core.kinds import Operand
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend._frontend.autograd.backward import enable_grad
 from wend._frontend.creation import tensor
 from wend._frontend.random import randn
@@ -105,7 +106,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     if diag < -n or diag >= n:
         raise ArgumentError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
     flat = ops.reshape(mat, (*mat.shape[:-2], n * n))
-    return ops.index_select(flat, -1, tensor(_places(n, diag), dtype=int64))
+    return ops.index_select(flat, -1, tensor(_places(n, diag), dtype=int64, device=flat.device))
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
@@ -130,7 +131,9 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     for k, place in enumerate(places):
         source[place] = k
     square = (*vec.shape[:-1], size, size)
-    matrices = ops.reshape(ops.index_select(vec, -1, tensor(source, dtype=int64)), square)
+    matrices = ops.reshape(
+        ops.index_select(vec, -1, tensor(source, dtype=int64, device=vec.device)), square
+    )
     return ops.tril(matrices, diag)
 
 
@@ -144,7 +147,7 @@ def _places(n: int, diag: int) -> list[int]:
 
 def standard_normal(shape: Sequence[int], like: Tensor) -> Tensor:
     """Normal numbers of the dtype of `like`."""
-    return randn(tuple(shape), dtype=like.dtype)
+    return randn(tuple(shape), dtype=like.dtype, device=like.device)
 
 
 def _standard_normal(shape: Sequence[int], dtype: DType | None, device: DeviceLike) -> Tensor:
@@ -168,7 +171,7 @@ def all_rightmost(value: Tensor, dim: int) -> Tensor:
 
 def nan_like(value: Tensor) -> Tensor:
     """NaN in the shape of a tensor: a fact that a distribution does not have."""
-    return ops.full(tuple(value.shape), float("nan"), dtype=value.dtype)
+    return full_beside(value, tuple(value.shape), float("nan"))
 
 
 def enumerated(values: Tensor, batch_shape: Sequence[int], expand: bool) -> Tensor:

@@ -109,7 +109,7 @@ class Wishart(OfShape, ExponentialFamily):
     ) -> Tensor:
         shape = self._extended_shape(sample_shape)
         n = self._event_shape[-1]
-        lower = arange(n, dtype=self.df.dtype)
+        lower = arange(n, dtype=self.df.dtype, device=self.df.device)
         squares = Chi2(ops.unsqueeze(self.df, -1) - lower, validate_args=False)
         diagonal = ops.diag_embed(ops.sqrt(squares.rsample(sample_shape)))
         below = ops.tril(standard_normal(shape, self.df), -1)
@@ -150,7 +150,7 @@ class Wishart(OfShape, ExponentialFamily):
 
 def _mvdigamma(x: Tensor, n: int) -> Tensor:
     """The derivative of mvlgamma."""
-    steps = arange(n, dtype=x.dtype) / 2
+    steps = arange(n, dtype=x.dtype, device=x.device) / 2
     return ops.sum(ops.digamma(ops.unsqueeze(x, -1) - steps), -1)
 
 
@@ -178,7 +178,7 @@ class LKJCholesky(Distribution):
         # The squared length of row i without its last element: beta of (i, dim - 1 - i) / 2 and
         # the concentration beside the latter. Row 0 has none, whatever is drawn.
         marginal = ops.unsqueeze(self.concentration + 0.5 * (dim - 2), -1)
-        place = arange(dim - 1, dtype=self.concentration.dtype)
+        place = arange(dim - 1, dtype=self.concentration.dtype, device=self.concentration.device)
         place = ops.cat([place[:1], place])
         self._beta = Beta(0.5 * place + 0.5, marginal - 0.5 * place)
 
@@ -193,7 +193,7 @@ class LKJCholesky(Distribution):
             point = ops.tril(standard_normal(shape, self.concentration), -1)
             length = ops.sqrt(ops.sum(ops.square(point), -1, keepdim=True))
             # The first row has no part beside the diagonal.
-            first = ops.reshape(arange(self.dim), (-1, 1)) == 0
+            first = ops.reshape(arange(self.dim, device=self.concentration.device), (-1, 1)) == 0
             row = ops.where(first, 0.0, ops.sqrt(share) * (point / ops.where(first, 1.0, length)))
             rest = 1 - ops.sum(ops.square(row), -1)
             tiny = finfo(rest.dtype).tiny
@@ -204,7 +204,7 @@ class LKJCholesky(Distribution):
         n = self.dim - 1
         concentration = self.concentration
         diagonal = ops.diagonal(value, 0, -2, -1)[..., 1:]
-        order = arange(2, self.dim + 1, dtype=concentration.dtype)
+        order = arange(2, self.dim + 1, dtype=concentration.dtype, device=concentration.device)
         power = 2 * ops.unsqueeze(concentration - 1, -1) + self.dim - order
         density = ops.sum(power * ops.log(diagonal), -1)
         alpha = concentration + 0.5 * n

@@ -17,6 +17,7 @@ from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import beside, full_beside
 from wend._engine.transforms.ancestry import depends_on_others
 from wend._engine.transforms.grad import GradMode
 from wend._engine.transforms.levels import Level, current_level
@@ -106,7 +107,7 @@ class Variables:
         with GradMode(create):
             grads = many_gradients(size, outs, self.targets, seeds, create)
             return [
-                ops.full((size, *x.shape), 0, dtype=x.dtype) if g is None else g
+                full_beside(x, (size, *x.shape), 0) if g is None else g
                 for g, x in zip(grads, self.targets, strict=True)
             ]
 
@@ -237,7 +238,7 @@ def grad(
 
 
 def _ones(x: Tensor) -> Tensor:
-    return ops.full(tuple(x.shape), 1, dtype=x.dtype)  # type: ignore[no-any-return]
+    return full_beside(x, tuple(x.shape), 1)  # type: ignore[no-any-return]
 
 
 @short_errors
@@ -325,7 +326,7 @@ def _check_real(name: str, what: str, tensors: Any) -> None:
 def _basis(x: Tensor) -> Tensor:
     """All tensors of x's shape with one element 1, all else 0, stacked at dim 0."""
     n = int(x.numel())
-    return ops.reshape(ops.cast(ops.eye(n), x.dtype), (n, *x.shape))  # type: ignore[no-any-return]
+    return ops.reshape(ops.cast(beside(x, ops.eye(n)), x.dtype), (n, *x.shape))  # type: ignore[no-any-return]
 
 
 # -- forward mode, by differentiating the gradient with respect to the seed -----------------
@@ -340,7 +341,7 @@ class _Tangents:
     def __init__(self, name: str, variables: Variables, outs: Sequence[Tensor]) -> None:
         self.variables = variables
         self.outs = outs
-        zeros = [ops.full(tuple(y.shape), 0, dtype=y.dtype) for y in outs]
+        zeros = [full_beside(y, tuple(y.shape), 0) for y in outs]
         self.seeds = Variables(name, zeros)
         self.rows = tree.leaves(variables.pull(outs, self.seeds.given, True, hooks=False))
 
@@ -359,7 +360,7 @@ class _Tangents:
                 size, self.rows, self.seeds.targets, directions, create, hooks=False
             )
             return [
-                ops.full((size, *y.shape), 0, dtype=y.dtype) if g is None else g
+                full_beside(y, (size, *y.shape), 0) if g is None else g
                 for g, y in zip(derivatives, self.outs, strict=True)
             ]
 
@@ -448,8 +449,7 @@ def _columns(lines: _Tangents, k: int) -> list[Tensor]:
     targets = lines.variables.targets
     size = int(targets[k].numel())
     directions = [
-        _basis(x) if j == k else ops.full((size, *x.shape), 0, dtype=x.dtype)
-        for j, x in enumerate(targets)
+        _basis(x) if j == k else full_beside(x, (size, *x.shape), 0) for j, x in enumerate(targets)
     ]
     derivatives = lines.along_many(directions, size)
     return [

@@ -9,6 +9,7 @@ from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ShapeErro
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend._frontend import creation
 from wend._frontend.formats import jagged, strided
 from wend.nested.tensor import NestedTensor, Packed, nest, nest_packed
@@ -162,7 +163,7 @@ def to_padded_tensor(input: NestedTensor, padding: float, output_size: Any = Non
         for k in reversed(range(rank)):
             pad += [0, largest[k] - int(part.shape[k])]
         rows.append(ops.pad(part, pad, value=padding) if any(pad) else part)
-    rows += [ops.full(largest, padding, dtype=input.dtype)] * (count - len(rows))
+    rows += [full_beside(input, largest, padding)] * (count - len(rows))
     return ops.stack(rows)  # type: ignore[no-any-return]
 
 

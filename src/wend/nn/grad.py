@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from wend._engine.ops.placing import full_beside
 from wend._frontend.autograd.backward import grad
-from wend._frontend.toolkit import Tensor, enable_grad, ops
+from wend._frontend.toolkit import Tensor, enable_grad
 from wend.nn import functional as F
 from wend.nn.common_types import size_any_t
 
@@ -24,7 +25,7 @@ def _for_input(
     dims: int, size: Sequence[int], weight: Tensor, grad_output: Tensor, settings: tuple[Any, ...]
 ) -> Tensor:
     with enable_grad():
-        input = ops.full(tuple(size), 0, dtype=weight.dtype).requires_grad_()
+        input = full_beside(weight, tuple(size), 0).requires_grad_()
         output = getattr(F, f"conv{dims}d")(input, weight, None, *settings)
         return grad(output, input, grad_output)[0]  # type: ignore[no-any-return]
 
@@ -33,7 +34,7 @@ def _for_weight(
     dims: int, input: Tensor, size: Sequence[int], grad_output: Tensor, settings: tuple[Any, ...]
 ) -> Tensor:
     with enable_grad():
-        weight = ops.full(tuple(size), 0, dtype=input.dtype).requires_grad_()
+        weight = full_beside(input, tuple(size), 0).requires_grad_()
         output = getattr(F, f"conv{dims}d")(input, weight, None, *settings)
         return grad(output, weight, grad_output)[0]  # type: ignore[no-any-return]
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from wend._engine.base.devices import CPU
 from wend.serialization._archive import Source
 from wend.serialization._errors import CheckpointError, short
 from wend.serialization._storages import (
@@ -125,6 +126,13 @@ class _Storages:
             self.made[key] = data, kind.itemsize, stored, kind.itemsize // (2 if half else 1)
         return TypedStorage(self.made[key][2], kind.dtype)
 
+    def anew(self) -> bool:
+        """Forget the tensors that have copies of the data; whether there are any."""
+        away = [stored for _, _, stored, _ in self.made.values() if stored.device is not CPU]
+        for stored in away:
+            stored.first = None
+        return bool(away)
+
     def fill(self, keys: object, at: int, swapped: bool) -> None:
         """Read the data of all keys, which begins at byte `at`."""
         if type(keys) is not list or set(self.made) - set(map(str, keys)):
@@ -173,11 +181,13 @@ def read_legacy(source: Source, map_location: MapLocation, run: Run) -> Any:
     if magic != MAGIC or version != VERSION:
         raise CheckpointError(f"load: the file has the unknown version {short(version)}")
     storages = _Storages(source, map_location)
-    root = run(pickles.next(), storages)
+    pickled = pickles.next()
+    root = run(pickled, storages)
     keys = run(pickles.next(), nothing)
     little = facts.get("little_endian", True) if isinstance(facts, dict) else True
     storages.fill(keys, pickles.at, bool(little) != (sys.byteorder == "little"))
-    return root
+    # The data has come behind the object: on an accelerator are copies from before.
+    return run(pickled, storages) if storages.anew() else root
 
 
 def write_legacy(file: IO[bytes], protocol: int, pickled: bytes, storages: Any) -> None:

@@ -14,7 +14,7 @@ from wend._engine.base.dtypes import ABSENT, ALL, NAMES, DType
 from wend._engine.base.errors import WendError
 from wend._engine.base.shapes import Size, is_contiguous
 from wend._engine.core._hot import Tensor
-from wend._frontend.creation import empty_strided
+from wend._frontend.creation import at_place, empty_strided
 from wend._frontend.formats import (
     Float8Package,
     is_float8,
@@ -71,7 +71,8 @@ def _tensor(storage: TypedStorage, dtype: DType, offset: Any, size: Any, stride:
     first = stored.first
     if first is None:
         memory = stored.elements(dtype)
-        first = stored.first = tensor_from_array(memory.reshape(size) if whole else memory)
+        first = tensor_from_array(memory.reshape(size) if whole else memory)
+        first = stored.first = at_place(first, stored.device)
         if whole:
             return first
     if first.dtype is not dtype:

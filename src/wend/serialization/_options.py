@@ -6,7 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from wend._engine.base.errors import DeviceError, NotImplementedInWend
+from wend._engine.base.errors import NotImplementedInWend
+from wend.serialization._storages import StoredData, place_in_file
 
 __all__ = [
     "LoadEndianness",
@@ -89,18 +90,14 @@ class skip_data:
 
 
 def location_tag(storage: object) -> str:
-    """'cpu', where all data is."""
-    return "cpu"
+    """The name of the device on which the data is."""
+    return str(getattr(storage, "device", "cpu"))
 
 
 def default_restore_location(storage: object, location: str) -> Any:
     """The storage itself.  Raises DeviceError for the location of a missing device."""
-    if str(location).split(":")[0] != "cpu":
-        raise DeviceError(
-            f"load: the file holds data of device {location!r}, and only 'cpu' is available; "
-            "pass map_location='cpu' to load it there"
-        )
-    return storage
+    place = place_in_file(str(location))
+    return storage.to(place) if isinstance(storage, StoredData) else storage
 
 
 _PACKAGES: list[tuple[int, Callable[..., Any], Callable[..., Any]]] = []

@@ -49,10 +49,11 @@ def torch_name(module: str, name: str) -> TorchName:
 class StorageReference:
     """Pickled as a persistent id: the bytes are a separate record."""
 
-    def __init__(self, dtype: Any, key: str, count: int) -> None:
+    def __init__(self, dtype: Any, key: str, count: int, place: str = "cpu") -> None:
         self.dtype = dtype
         self.key = key
         self.count = count
+        self.place = place
 
 
 class StorageWriter:
@@ -68,7 +69,7 @@ class StorageWriter:
                 "save: cannot save tensors that view the same data as different types, "
                 f"{first.dtype} and {view.dtype}; save a clone() of one"
             )
-        return StorageReference(view.dtype, key, view.elements.size)
+        return StorageReference(view.dtype, key, view.elements.size, str(view.place))
 
     def counted(self) -> Iterator[tuple[str, int, memoryview]]:
         """(key, number of elements, bytes) of each storage."""
@@ -222,9 +223,9 @@ def _pickler_class(base: Any) -> type:
                 return None
             if obj.dtype not in STORAGE_NAME_OF:
                 kind, count = torch_name("torch.storage", "UntypedStorage"), obj.dtype.itemsize
-                return "storage", kind, obj.key, "cpu", obj.count * count
+                return "storage", kind, obj.key, obj.place, obj.count * count
             kind = torch_name("torch", STORAGE_NAME_OF[obj.dtype])
-            place = ("storage", kind, obj.key, "cpu", obj.count)
+            place = ("storage", kind, obj.key, obj.place, obj.count)
             return (*place, None) if self.legacy else place  # None: not a part of a storage
 
         def save_global(self, obj: object, name: str | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.devices import CPU, META, device
+from wend._engine.base.devices import COUNTERS, CPU, META, count_of, device, usable
 from wend._engine.base.dtypes import ABSENT, NAMES, DType
 from wend._engine.base.errors import ArgumentTypeError, DeviceError
 from wend.serialization._archive import ArchiveReader
@@ -90,7 +90,7 @@ class StoredData:
     """A storage of a checkpoint, as a `map_location` function sees it.
 
     data: the bytes, a uint8 array.   location: the place when saved, such as 'cuda:0'.
-    device: where the tensors go, the CPU or meta.
+    device: where the tensors go.
     first: the first tensor made of the storage; later tensors are views of `first`.
     """
 
@@ -115,10 +115,26 @@ class StoredData:
         return int(self.data.nbytes)
 
     def cpu(self) -> StoredData:
+        self.device = CPU
         return self
 
-    def cuda(self, index: object = None, non_blocking: bool = False) -> StoredData:
-        raise DeviceError("load: cuda is not available; let map_location return the storage itself")
+    def cuda(self, index: Any = None, non_blocking: bool = False) -> StoredData:
+        return self._sent("cuda", index)
+
+    def xpu(self, index: Any = None, non_blocking: bool = False) -> StoredData:
+        return self._sent("xpu", index)
+
+    def _sent(self, kind: str, index: Any) -> StoredData:
+        if not count_of(kind):
+            raise DeviceError(
+                f"load: {kind} is not available; let map_location return the storage itself"
+            )
+        self.device = usable(index if isinstance(index, device) else device(kind, index), "load")
+        return self
+
+    def to(self, device: Any, non_blocking: bool = False) -> StoredData:
+        self.device = usable(device, "load")
+        return self
 
     def elements(self, dtype: DType) -> np.ndarray[Any, Any]:
         """The bytes as a 1-d array of `dtype`, in this machine's byte order."""
@@ -209,9 +225,8 @@ def locator(map_location: MapLocation) -> Callable[[StoredData, str], StoredData
     if isinstance(map_location, (str, device)):
         if is_meta(map_location):
             return _without_data
-        target = str(map_location)
-        _restore_target(target)
-        return lambda stored, location: stored
+        place = _target(str(map_location))
+        return lambda stored, location: stored.to(place)
     if callable(map_location):
         return lambda stored, location: _called(map_location, stored, location)
     raise ArgumentTypeError(
@@ -243,19 +258,29 @@ def _called(function: Callable[[Any, str], Any], stored: StoredData, location: s
 
 
 def _restore(stored: StoredData, location: str) -> StoredData:
-    if not _is_here(location):
+    return stored.to(place_in_file(location))
+
+
+def place_in_file(location: str) -> device:
+    """The device that a file names. Raises DeviceError if it is not there."""
+    if location.startswith("cpu"):
+        return CPU
+    kind = location.partition(":")[0]
+    if not count_of(kind):
         raise DeviceError(
-            f"load: the file holds data of device {location!r}, and only 'cpu' is available; "
+            f"load: the file holds data of device {location!r}, and only {_at_hand()} available; "
             "pass map_location='cpu' to load it there"
         )
-    return stored
+    return usable(location, "load")
 
 
-def _restore_target(target: str) -> None:
-    device(target)  # a name that is no device raises
-    if not _is_here(target):
-        raise DeviceError(f"load: map_location is {target!r}, and only 'cpu' is available")
+def _target(target: str) -> device:
+    place = device(target)  # a name that is no device raises
+    if not count_of(place.type):
+        raise DeviceError(f"load: map_location is {target!r}, and only {_at_hand()} available")
+    return CPU if place.type == "cpu" else usable(place, "load")
 
 
-def _is_here(location: str) -> bool:
-    return location == "cpu" or location.startswith("cpu:")
+def _at_hand() -> str:
+    kinds = ["cpu", *(kind for kind in COUNTERS if count_of(kind))]
+    return " and ".join(map(repr, kinds)) + (" is" if len(kinds) == 1 else " are")

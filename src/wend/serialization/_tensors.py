@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend._engine.base.devices import CPU
+from wend._engine.base.devices import CPU, device
 from wend._engine.base.dtypes import DType, from_numpy
 from wend._engine.base.shapes import contiguous_strides, is_contiguous
 from wend._engine.core import _hot, _types
@@ -22,7 +22,7 @@ class StoredView(NamedTuple):
     """A tensor as a strided view of a block of memory.
 
     identity: an object that tensors which share the memory have in common.
-    elements: the whole block, 1-d.   strides, offset: in elements.
+    elements: the whole block, 1-d.   strides, offset: in elements.   place: the tensor's device.
     """
 
     identity: Any
@@ -30,6 +30,7 @@ class StoredView(NamedTuple):
     elements: np.ndarray[Any, Any]
     strides: tuple[int, ...]
     offset: int
+    place: device
 
 
 def stored_view(tensor: Tensor) -> StoredView:
@@ -46,7 +47,8 @@ def stored_view(tensor: Tensor) -> StoredView:
     ):
         # Where the layout is only a name, the tensor is stored by itself, in row-major order.
         return _dense(tensor)
-    return StoredView(storage_of(root), tensor.dtype, elements, tuple(strides), offset)
+    place = tensor.device
+    return StoredView(storage_of(root), tensor.dtype, elements, tuple(strides), offset, place)
 
 
 def _inside(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, count: int) -> bool:
@@ -60,7 +62,7 @@ def _inside(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, count
 def _dense(tensor: Tensor) -> StoredView:
     elements = np.ascontiguousarray(_hot.ensure(_hot.refreshed(tensor))).reshape(-1)
     strides = contiguous_strides(tensor.shape)
-    return StoredView(tensor, tensor.dtype, elements, strides, 0)
+    return StoredView(tensor, tensor.dtype, elements, strides, 0, tensor.device)
 
 
 def tensor_from_array(array: np.ndarray[Any, Any]) -> Tensor:

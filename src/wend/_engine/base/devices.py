@@ -45,7 +45,7 @@ class device:
         elif isinstance(type, str):
             type, index = _parse(type, index)
         elif isinstance(type, int) and not isinstance(type, bool):
-            kind = next((kind for kind in COUNTERS if COUNTERS[kind]()), None)
+            kind = accelerator_kind()
             if kind is None:
                 raise DeviceError(
                     f"device: {type} names an accelerator by number, and none is available; "
@@ -144,6 +144,11 @@ def count_of(kind: str) -> int:
     if kind == "cpu":
         return 1
     return COUNTERS[kind]() if kind in COUNTERS else 0
+
+
+def accelerator_kind() -> str | None:
+    """The type of the accelerators that programs mean which name none; None if none is there."""
+    return next((kind for kind in COUNTERS if COUNTERS[kind]()), None)
 
 
 def accelerator(kind: str, index: int) -> device:

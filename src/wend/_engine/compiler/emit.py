@@ -7,7 +7,6 @@ import os
 
 from wend._engine.base.modules import import_folder
 from wend._engine.compiler.codegen.device_nest import DeviceNestCode
-from wend._engine.compiler.codegen.device_product import device_product
 from wend._engine.compiler.codegen.known_code import form_of_nest, form_of_tail, recall
 from wend._engine.compiler.codegen.nest import NAME, NestCode
 from wend._engine.compiler.ir.kernel import Kernel, Slot
@@ -18,6 +17,9 @@ from wend._engine.compiler.kernels.conv.pooled import Pooled
 from wend._engine.compiler.kernels.matmul.epilogue import NAME as EPILOGUE
 from wend._engine.compiler.kernels.matmul.epilogue import EpilogueCode
 from wend._engine.compiler.kernels.matmul.lowering import product_kernel
+from wend._engine.compiler.kernels.on_device.convolution import device_convolution
+from wend._engine.compiler.kernels.on_device.product import device_product
+from wend._engine.compiler.kernels.on_device.windows import device_windows
 from wend._engine.compiler.kernels.pooling import windows
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.registry import kernel_maker
@@ -77,11 +79,15 @@ class Emission:
         op = region.ops[0]
         if region.kind == "nest":
             kernel = self.nest(self.nests[region.number])
+        elif region.kind == CONVOLVE and written_for().is_device:
+            kernel = device_convolution(self.function, head_of(region))
         elif region.kind == CONVOLVE:
             kernel = convolution(self.function, head_of(region))
             self.pooled.add(kernel, region, self.add_tail(kernel, region))
         elif region.kind == CONTRACT:
             kernel = self.product(region)
+        elif op.kind == WINDOWS and written_for().is_device:
+            kernel = device_windows(self.function, op)
         elif op.kind == WINDOWS:
             kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
         elif (maker := kernel_maker(op.kind)) is not None:

@@ -269,7 +269,7 @@ class Tensor:
     def __dlpack__(self, *, stream: _builtins.object = None, max_version: tuple[_int, _int] | None = None, dl_device: tuple[_int, _int] | None = None, copy: _bool | None = None) -> Any:
         """A DLPack capsule of this tensor's memory."""
     def __dlpack_device__(self) -> tuple[_int, _int]:
-        """(kind, index) of the device in DLPack's terms: (1, 0), the cpu."""
+        """(kind, index) of the device in DLPack's terms: (1, 0) for the cpu."""
     def __format__(self, spec: _str) -> _str:
         """`format(tensor, spec)`: that of the number for a 0-d tensor."""
     @classmethod
@@ -820,7 +820,7 @@ class Tensor:
     def ger(self, vec2: Tensor) -> Tensor:
         """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
     def get_device(self) -> _int:
-        """-1 on the CPU."""
+        """The number of the device, -1 on the CPU."""
     @property
     def grad_fn(self) -> _Node | None: ...
     def greater(self, other: Tensor | _Number) -> Tensor:
@@ -946,7 +946,7 @@ class Tensor:
     def is_nonzero(self) -> _bool:
         """Truth of a one-element tensor."""
     def is_pinned(self, device: _device | _str | _int | None = None) -> _bool:
-        """False: there is no accelerator to pin memory for."""
+        """Whether the tensor is a copy by `pin_memory`, or in the memory of such a copy."""
     @property
     def is_quantized(self) -> _bool: ...
     def is_same_size(self, other: Tensor) -> _bool:
@@ -1274,7 +1274,7 @@ class Tensor:
     def permute(self, *dims: _int) -> Tensor:
         """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
     def pin_memory(self, device: _device | _str | _int | None = None) -> Tensor:
-        """There is no accelerator to pin memory for: this tensor."""
+        """A copy that counts as pinned if an accelerator is there, else this tensor."""
     def pinverse(self, rcond: _float = 1e-15, *, out: Any = None) -> Tensor:
         """linalg.pinv with singular values up to rcond times the largest taken for 0."""
     def polygamma(self, n: _int) -> Tensor:
@@ -1657,7 +1657,7 @@ class Tensor:
     def type(self, dtype: _dtype | _str | _builtins.type[Tensor], non_blocking: _bool = False) -> Tensor:
         """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
     def type_as(self, other: Tensor) -> Tensor:
-        """This tensor in the dtype of `other`, on the same device."""
+        """This tensor in the dtype of `other`, on the device of `other`."""
     def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
         """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
     @overload

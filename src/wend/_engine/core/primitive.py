@@ -13,6 +13,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from wend._engine.base.devices import device
 from wend._engine.base.dtypes import DEFAULT_LISTENERS, INT
 from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core import _hot
@@ -141,6 +142,8 @@ class Primitive(Rules):
     result: ClassVar[Any] = None
     n_outputs: ClassVar[int] = 1
     function: ClassVar[Any] = None
+    #: The accelerator on which an op without operands makes the results; None: see `place_of`.
+    makes_at: device | None = None
     _interned: ClassVar[dict[Any, Any]]
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: object) -> None:
@@ -208,6 +211,19 @@ class Primitive(Rules):
             call = cls.torch.but(grad_name=grad_name, cuts=cls.facts.view)
             primitive.torch = call  # type: ignore[misc]
         return primitive
+
+    def at(self, place: device) -> Self:
+        """This op, which has no operands, with results on an accelerator."""
+        key = (place, self.form, *self.attrs.items())
+        primitive = self._interned.get(key)
+        if primitive is None:
+            primitive = self._interned[key] = type(self)(self.attrs, self.form)
+            primitive.makes_at = place
+        return primitive
+
+    def place_of(self, types: Any) -> device:
+        """Device of the results: an accelerator if an operand lies there, else the CPU."""
+        return self.makes_at or super().place_of(types)  # type: ignore[no-any-return]
 
     # -- the type rule ----------------------------------------------------------------------
 

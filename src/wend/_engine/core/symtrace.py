@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend._engine.base.collecting import CollectionPaused, CollectionSeldom
+from wend._engine.base.devices import accelerator_among
 from wend._engine.base.errors import WendError
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor
@@ -46,8 +47,10 @@ def over_rule(expr: Expr, shapes: list[Any], args: Sequence[Any]) -> Expr:
 class Recorder:
     """Stands in for a trace while a rule runs: ops become nodes, extents stay symbolic."""
 
-    def __init__(self, guards: Guards) -> None:
+    def __init__(self, guards: Guards, types: Sequence[TensorType] = ()) -> None:
+        """types: of the operands; what the rule makes without operands lies where these do"""
         self.guards = guards
+        self.place = accelerator_among(types)
         self.serial = _hot.fresh_serial()
         self.nodes: list[Node] = []
         self.shapes: Shapes = {}
@@ -79,6 +82,8 @@ class Recorder:
                 result = prim.call_body(tensors, args)
                 wrap = prim.result_wrap()
                 return result if wrap is None else wrap(result)
+            if self.place is not None and not tensors:
+                prim = prim.at(self.place)
             ids = tuple([self.id_of(prim, t) for t in tensors])
             program, outs = prim.typed([hints[i] for i in ids], [hint_of(a) for a in args])
         except WendError:
@@ -146,7 +151,7 @@ def flatten_outputs(result: object) -> list[Any]:
 def trace_composite(prim: Composite, types: list[Any], args: list[Any]) -> Program:
     """Trace the body of a composite for these operand types; the program keeps the graph."""
     guards = Guards()
-    recorder = Recorder(guards)
+    recorder = Recorder(guards, types)
     tensors = [recorder.tensor(symbolic_shape(i, t, guards), t) for i, t in enumerate(types)]
     values = symbolic_args(prim, args, guards)
     try:
@@ -190,7 +195,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], has_grad: tuple[bool, 
     prim: Any = program.prim
     types = program.sample_types
     guards = Guards()
-    recorder = Recorder(guards)
+    recorder = Recorder(guards, types)
     tensors = [recorder.tensor(symbolic_shape(i, t, guards), t) for i, t in enumerate(types)]
     device = prim.place_of(types)
     rows = []

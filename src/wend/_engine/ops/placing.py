@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.devices import CPU, device
+from wend._engine.base.dtypes import DType
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
@@ -53,3 +54,22 @@ class ToDevice(Primitive):
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), CPU, CPU)
         yield Sample(rng.normal(size=()), CPU, CPU)
+
+
+def beside(x: Tensor, other: Tensor) -> Tensor:
+    """The second tensor on the device of the first: itself if it lies there."""
+    place = x.value.type.device
+    source = other.value.type.device
+    return other if source is place else ops.to_device(other, place, source)
+
+
+def full_beside(x: Tensor, shape: Any, value: Any, dtype: DType | None = None) -> Tensor:
+    """y[...] = value, of the type of `x` if no other is given, on the same device."""
+    return full_at(x.value.type.device, shape, value, dtype or x.dtype)
+
+
+def full_at(place: device, shape: Any, value: Any, dtype: DType) -> Tensor:
+    """y[...] = value, on a device."""
+    created = ops.full(shape, value, dtype=dtype)
+    source = created.value.type.device
+    return created if source is place else ops.to_device(created, place, source)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 from wend._engine.base import config
 from wend._engine.core import _hot
 from wend._engine.core._hot import Segment, Tensor, Value
-from wend._engine.core.primitive import ops
 from wend._engine.core.step_log import NEVER_BACK
+from wend._engine.ops.placing import full_at
 from wend._engine.transforms.pass_context import PassContext
 from wend._engine.transforms.quick import pass_segment
 from wend._engine.transforms.reach import settle_ready
@@ -163,7 +163,7 @@ def _remember(walk: Walk) -> None:
 
 def ones_like(value: Value) -> Any:
     """Return a gradient of ones for a root."""
-    return ops.full(tuple(value.type.shape), 1.0, dtype=value.type.dtype)
+    return full_at(value.type.device, tuple(value.type.shape), 1.0, value.type.dtype)
 
 
 # -- earlier segments ---------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from wend._engine.core._types import Program, TensorType
 from wend._engine.core.graph import Expander, Node, PathGraph, Step, alone, path_at
 from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.whole import one_at_a_time
+from wend._engine.ops.placing import full_at
 from wend._engine.transforms.differentiate import (
     END,
     Differentiator,
@@ -210,7 +211,7 @@ class Walk:
             return g
         value = self.trace.values[i] if self.segment is None else None
         type_ = value.type if value is not None else self.segment.types[i]  # type: ignore[union-attr]
-        return ops.full(tuple(type_.shape), 1.0, dtype=type_.dtype)
+        return full_at(type_.device, tuple(type_.shape), 1.0, type_.dtype)
 
     # -- steps ------------------------------------------------------------------------------
 

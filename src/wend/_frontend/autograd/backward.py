@@ -19,6 +19,7 @@ from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.core.provenance import current_site
+from wend._engine.ops.placing import full_beside
 from wend._engine.transforms.grad import run_backward
 from wend._engine.transforms.hooks import made_of_parts
 from wend._engine.transforms.hooks import retain_grad as _retain_grad
@@ -230,7 +231,7 @@ def grad(
         if g is not None and made_of_parts(t):
             g = t.gradient_of(g)
         if g is None and materialize_grads:
-            g = ops.full(tuple(t.shape), 0.0, dtype=t.dtype)
+            g = full_beside(t, tuple(t.shape), 0.0)
         elif g is None and not allow_unused:
             raise GraphError(
                 "grad: One of the differentiated Tensors appears to not have been used in the "

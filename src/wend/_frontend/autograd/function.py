@@ -13,6 +13,7 @@ from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor, Value
 from wend._engine.core._types import TensorType
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_at
 from wend._engine.transforms.grad import GradMode
 from wend._engine.transforms.hooks import made_of_parts
 from wend._frontend.aliasing.rebinding import check_writable, rebind
@@ -184,7 +185,7 @@ class Record:
         for place, type_ in self.outs:
             g = None if place is None else gradients[place]
             if g is None and ctx.materialize_grads and type_ is not None:
-                g = ops.full(tuple(type_.shape), 0.0, dtype=type_.dtype)
+                g = full_at(type_.device, tuple(type_.shape), 0.0, type_.dtype)
             grad_outputs.append(g)
         ctx._resolve = resolve
         try:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.devices import CPU, DeviceLike
+from wend._engine.base.devices import CPU, DeviceLike, usable
 from wend._engine.base.dtypes import NAMES, bfloat16, from_numpy
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend._engine.base.tracebacks import short_errors
@@ -67,12 +67,24 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
                 "Use tensor.detach().numpy() instead."
             )
         self = ops.detach(self)
+    if not self.is_cpu:
+        if not force:
+            raise ArgumentTypeError(_not_on_host("numpy", self))
+        self = ops.to_device(self, CPU, self.device)
     if self.dtype is bfloat16:
         raise ArgumentTypeError(
             "numpy: got unsupported ScalarType BFloat16; use tensor.float().numpy(), or "
             "np.asarray(tensor) for an array of ml_dtypes.bfloat16"
         )
     return expose(self)
+
+
+def _not_on_host(name: str, tensor: Tensor) -> str:
+    """The error for a tensor on an accelerator, in PyTorch's words."""
+    return (
+        f"{name}: can't convert {tensor.device} device type tensor to numpy. Use Tensor.cpu() to "
+        "copy the tensor to host memory first."
+    )
 
 
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -84,6 +96,8 @@ def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array
                 "Use tensor.detach().numpy() instead."
             )
         self = ops.detach(self)
+    if not self.is_cpu:
+        raise ArgumentTypeError(_not_on_host("__array__", self))
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted != self.dtype.numpy:
         if copy is False:
@@ -138,6 +152,8 @@ def dlpack(
         raise BufferError(
             "__dlpack__: bfloat16 cannot be exported; use tensor.float(), or view(torch.int16)"
         )
+    if not self.is_cpu:
+        raise BufferError(f"__dlpack__: the data lies on {self.device}; use tensor.cpu()")
     if stream not in (None, -1):
         raise BufferError("__dlpack__: stream must be None: the data lies on the cpu")
     if dl_device is not None and tuple(dl_device) != (KIND_CPU, 0):
@@ -146,9 +162,14 @@ def dlpack(
     return array.__dlpack__(max_version=max_version)
 
 
+#: DLPack's numbers of kinds of accelerators.
+_KINDS = {"cuda": 2, "xpu": 14}
+
+
 def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """(kind, index) of the device in DLPack's terms: (1, 0), the cpu."""
-    return KIND_CPU, 0
+    """(kind, index) of the device in DLPack's terms: (1, 0) for the cpu."""
+    place = self.device
+    return _KINDS.get(place.type, KIND_CPU), place.index or 0
 
 
 def to_dlpack(tensor: Tensor) -> Any:
@@ -204,6 +225,7 @@ def reduce(self: Tensor, protocol: int) -> tuple[Any, ...]:
         self.requires_grad,
         user_attributes(self),
         order,
+        None if self.is_cpu else str(self.device),
     )
 
 
@@ -214,16 +236,20 @@ def restored(
     requires_grad: bool,
     state: dict[str, Any],
     order: list[int] | None = None,
+    place: str | None = None,
 ) -> Tensor:
     """The tensor that `reduce` took apart.
 
     order: the tensor's dims in their order in `bits`; None for 0, 1, ...
+    place: the accelerator; None for the CPU     Raises DeviceError if it is not there.
     """
     array = bits.view(NAMES[dtype].numpy)
     # Unpickled arrays may lie in a buffer that somebody else owns, or be read-only.
     array = array if array.flags.owndata and array.flags.writeable else array.copy()
     type_ = _types.intern_type(array.shape, from_numpy(array.dtype), CPU)
     tensor: Tensor = _hot.wrap(_hot.held(type_, array))
+    if place is not None:
+        tensor = ops.to_device(tensor, usable(place, "unpickling"), CPU)
     if order is not None:
         tensor = ops.permute(tensor, [order.index(dim) for dim in range(len(order))])
     return _dressed(tensor, cls, requires_grad, state)

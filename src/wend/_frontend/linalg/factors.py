@@ -9,6 +9,7 @@ from wend._engine.base.errors import DTypeError, NotImplementedInWend, ValueRefu
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.ops.linalg.family import floating, matrix, square, turned
+from wend._engine.ops.placing import full_beside
 from wend._frontend.linalg.entries import at_once, completed, entry, results
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def lu_unpack(
             "\nNote: this function is intended to be used with the output produced by torch.linalg."
             "lu_factor"
         )
-    empty = ops.full((0,), 0, dtype=LU_data.dtype)
+    empty = full_beside(LU_data, (0,), 0)
     lower, upper = ops.lu_triangles(LU_data) if unpack_data else (empty, empty)
     order = empty
     if unpack_pivots:
@@ -345,5 +346,5 @@ def former_svd(
         return make(u, s, turned(vh))
     s = at_once(ops.linalg_svdvals(input))
     (m, n), front = input.shape[-2:], input.shape[:-2]
-    zeros = [ops.full((*front, k, k), 0, dtype=input.dtype) for k in (m, n)]
+    zeros = [full_beside(input, (*front, k, k), 0) for k in (m, n)]
     return make(zeros[0], s, zeros[1])

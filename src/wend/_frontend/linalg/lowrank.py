@@ -40,7 +40,7 @@ def svd_lowrank(
     wide = A.shape[-2] < A.shape[-1]
     tall = turned(whole) if wide else whole
     across = turned(tall)
-    start = randn(tall.shape[-1], q, dtype=A.dtype)
+    start = randn(tall.shape[-1], q, dtype=A.dtype, device=A.device)
     basis = _range(
         lambda x: ops.matmul(tall, x), lambda x: ops.matmul(across, x), start, niter or 0
     )

@@ -9,6 +9,7 @@ from wend._engine.base.dtypes import FLOAT, int32
 from wend._engine.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
+from wend._engine.ops.placing import full_beside
 from wend._engine.ops.views.strided import arange
 from wend._frontend.linalg.entries import completed, entry
 
@@ -53,7 +54,7 @@ class _Frames:
         if window is None:
             if length == size:
                 return None
-            window = ops.full((length,), 1, dtype=like.dtype.to_real())
+            window = full_beside(like, (length,), 1, like.dtype.to_real())
         before = (size - length) // 2
         if length == size:
             return window  # type: ignore[no-any-return]
@@ -202,7 +203,7 @@ def _joined(frames: _Frames, y: Tensor, center: bool, length: int | None) -> Ten
     count, size = y.shape[1:]
     taper = frames.taper(y)
     if taper is None:
-        taper = ops.full((size,), 1, dtype=y.dtype.to_real())
+        taper = full_beside(y, (size,), 1, y.dtype.to_real())
     y = ops.mul(y, taper)
     total = size + frames.hop * (count - 1)
     starts = ops.unsqueeze(arange(count) * frames.hop, 1)
@@ -229,5 +230,5 @@ def _joined(frames: _Frames, y: Tensor, center: bool, length: int | None) -> Ten
 def _added(frames: Any, places: object, total: Any) -> Tensor:
     """(batch, windows, size) -> (batch, total): each element added to its place."""
     flat = ops.flatten(frames, 1, 2)
-    zeros = ops.full((frames.shape[0], total), 0, dtype=frames.dtype)
+    zeros = full_beside(frames, (frames.shape[0], total), 0)
     return ops.index_add(zeros, 1, places, flat)

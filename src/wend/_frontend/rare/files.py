@@ -9,7 +9,7 @@ from wend._engine.base.devices import DeviceLike
 from wend._engine.base.dtypes import DType, get_default_dtype
 from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
-from wend._frontend.creation import Options, frombuffer
+from wend._frontend.creation import Options, at_place, frombuffer
 from wend._frontend.formats import layout
 
 __all__ = ["from_file"]
@@ -52,6 +52,6 @@ def from_file(
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
         memory = mmap.mmap(file, length, access=access)
         tensor = frombuffer(memory, dtype=wanted, count=count)
-        return tensor.requires_grad_(bool(requires_grad))
+        return at_place(tensor, options.place).requires_grad_(bool(requires_grad))
     finally:
         os.close(file)

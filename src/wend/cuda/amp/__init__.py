@@ -1,4 +1,4 @@
-"""torch.cuda.amp: autocast and scaling for a device that is not there."""
+"""torch.cuda.amp: autocast and scaling for CUDA devices."""
 
 from wend.cuda.amp.autocast_mode import autocast, custom_bwd, custom_fwd
 from wend.cuda.amp.common import amp_definitely_not_available

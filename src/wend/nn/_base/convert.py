@@ -119,8 +119,12 @@ class ConversionMixin:
         return self._apply(lambda tensor: tensor.cpu())
 
     def cuda(self, device: DeviceLike = None) -> Self:
-        """Raises DeviceError: there is no CUDA device."""
+        """Move to a CUDA device. Raises DeviceError if it is not there."""
         return self.to(device_of("cuda" if device is None else device))
+
+    def xpu(self, device: DeviceLike = None) -> Self:
+        """Move to an OpenCL device. Raises DeviceError if it is not there."""
+        return self.to(device_of("xpu" if device is None else device))
 
     def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
         """Move to a device without copying the values."""

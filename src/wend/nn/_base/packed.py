@@ -56,8 +56,8 @@ class PackedSequence(_Fields):
         return self.to("cpu")
 
     def cuda(self, *args: object, **kwargs: object) -> PackedSequence:
-        """Raises DeviceError: there is no CUDA device."""
-        return self.to("cuda")
+        """The same on a CUDA device. Raises DeviceError if it is not there."""
+        return self.to(*(args or ("cuda",)), **kwargs)
 
     def double(self) -> PackedSequence:
         """The same in float64."""
@@ -92,17 +92,17 @@ class PackedSequence(_Fields):
         return self._with(self.data.byte())
 
     def pin_memory(self) -> PackedSequence:
-        """The same: the CPU needs no pinned memory."""
-        return self
+        """The same with pinned data, if an accelerator is there."""
+        return self._with(self.data.pin_memory())
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the data is on a GPU."""
-        return False
+        """Whether the data is on a CUDA device."""
+        return self.data.is_cuda
 
     def is_pinned(self) -> bool:
         """Whether the data is in pinned memory."""
-        return False
+        return self.data.is_pinned()
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:

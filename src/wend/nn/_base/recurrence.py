@@ -141,10 +141,10 @@ def walk(
     """
     if _scans(data, weights):
         gates = _input_part(mode, data, weights)
-        return _scan(mode, gates, state, weights, tensor(sizes), reverse)
+        return _scan(mode, gates, state, weights, tensor(sizes, device=gates.device), reverse)
     step = STEPS[mode]
     gates = ops.linear(data, weights[0], weights[2])
-    order = tensor(_turned(sizes)) if reverse and len(sizes) > 1 else None
+    order = tensor(_turned(sizes), device=gates.device) if reverse and len(sizes) > 1 else None
     if order is not None:  # each sequence from its last step to its first: all begin together
         gates = ops.index_select(gates, 0, order)
     states: list[State] = []
@@ -155,7 +155,7 @@ def walk(
         states.append(state)
     columns = [ops.cat(column, 0) for column in zip(*states, strict=True)]
     if len(states) > 1:
-        ends = tensor(_ends(sizes))
+        ends = tensor(_ends(sizes), device=gates.device)
         state = tuple(ops.index_select(column, 0, ends) for column in columns)
     output = columns[0]
     return output if order is None else ops.index_select(output, 0, order), state

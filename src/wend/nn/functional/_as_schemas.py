@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from wend._engine.base.errors import ArgumentError, ValueRefused
 from wend._engine.base.tracebacks import short_errors
+from wend._engine.ops.placing import full_beside
 from wend._frontend.random import Generator
 from wend._frontend.toolkit import Tensor, arange, no_grad, ones_like, ops, zeros_like
 from wend.nn import functional as F
@@ -83,7 +84,7 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Dropout of whole channels: of all that lies behind the first two dims."""
     if not train:
         return input
-    mask = F.dropout(ops.full(input.shape[:2], 1, dtype=input.dtype), p)
+    mask = F.dropout(full_beside(input, input.shape[:2], 1), p)
     return input * mask.reshape(*input.shape[:2], *[1] * (input.dim() - 2))
 
 
@@ -205,7 +206,7 @@ def embedding_bag(
     )  # fmt: skip
     with no_grad():
         starts = offsets[:-1] if include_last_offset else offsets
-        places = arange(indices.numel(), dtype=offsets.dtype)
+        places = arange(indices.numel(), dtype=offsets.dtype, device=offsets.device)
         bags = (starts.unsqueeze(0) <= places.unsqueeze(1)).sum(1).to(offsets.dtype) - 1
         counts = ones_like(indices, dtype=offsets.dtype)
         if padding_idx is not None:
@@ -228,7 +229,7 @@ def _rows_of_maxima(
     holds = (looked_up == result[bags]) & (counts != 0).unsqueeze(1)
     places = arange(count).unsqueeze(1)
     first = ops.where(holds, places, count)
-    least = ops.full(tuple(result.shape), count, dtype=first.dtype)
+    least = full_beside(first, tuple(result.shape), count)
     least = least.scatter_reduce(0, bags.long().unsqueeze(1).expand_as(first), first, "amin")
     rows = ops.cat([indices, zeros_like(indices[:1])], 0)
     return rows[least]

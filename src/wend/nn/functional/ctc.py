@@ -46,7 +46,7 @@ def ctc_loss(
     labels = _rows(targets, sizes)
     ends = target_lengths if isinstance(target_lengths, Tensor) else tensor(sizes)
     ends = ends.reshape(batch)
-    counts = None if min(steps, default=0) == longest else tensor(steps)
+    counts = None if min(steps, default=0) == longest else tensor(steps, device=log_probs.device)
     if longest:
         loss = ops.alignment_loss(log_probs, labels, ends, counts, blank)
     else:

@@ -7,6 +7,7 @@ import warnings
 
 from wend._engine.base.errors import ShapeError, ValueRefused
 from wend._engine.base.tracebacks import short_errors
+from wend._engine.ops.placing import full_beside
 from wend._frontend.toolkit import Tensor, empty_like, ops
 
 __all__ = [
@@ -41,7 +42,7 @@ def _channels(input: Tensor, p: float, batch_dims: int, inplace: bool) -> Tensor
     shape = tuple(input.shape)
     rank = len(shape)
     kept = batch_dims + 1
-    ones = ops.full(shape[:kept] + (1,) * (rank - kept), 1.0, dtype=input.dtype)
+    ones = full_beside(input, shape[:kept] + (1,) * (rank - kept), 1.0)
     result = input * _dropout(ones, p, True)
     return input.copy_(result) if inplace else result
 
@@ -145,6 +146,6 @@ def feature_alpha_dropout(
         return input
     shape = tuple(input.shape)
     shape = shape[:2] + (1,) * (len(shape) - 2)
-    mask = ops.full(shape, 0.0, dtype=input.dtype).bernoulli_(1 - p)
+    mask = full_beside(input, shape, 0.0).bernoulli_(1 - p)
     result = _alpha_dropped(input, mask, p)
     return input.copy_(result) if inplace else result

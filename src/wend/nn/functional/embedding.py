@@ -13,6 +13,7 @@ from wend._engine.base.errors import ArgumentError, GraphError, RequirementError
 from wend._engine.base.tracebacks import short_errors
 from wend._engine.core import _hot
 from wend._engine.core._hot import Value
+from wend._engine.ops.placing import beside
 from wend._frontend.creation import held
 from wend._frontend.interop import places as arrays
 from wend._frontend.interop.exchange import array_of
@@ -269,7 +270,7 @@ def _of_bags(
     if not bags:
         return rows.new_zeros((0, rows.size(1)))
     numbers, sizes = arrays.bag_numbers(starts, size, bags)
-    places = held(numbers)
+    places = beside(input, held(numbers))
     if counted is not None:
         places = ops.where(counted, places, bags)
     zeros = rows.new_zeros((bags + 1, rows.size(1)))
@@ -280,6 +281,6 @@ def _of_bags(
     if mode == "sum":
         return total
     if counted is None:
-        return total / held(sizes).unsqueeze(1).clamp(min=1)
+        return total / beside(total, held(sizes)).unsqueeze(1).clamp(min=1)
     counts = ops.index_add(rows.new_zeros((bags + 1,)), 0, places, rows.new_ones((size,)))
     return total / counts[:bags].unsqueeze(1).clamp(min=1)

@@ -96,7 +96,7 @@ def _fractional_max_pool(dims: int, always: bool) -> Callable[..., Any]:
             output_size = tuple(int(n * r) for n, r in zip(sizes, ratios, strict=True))
         if _random_samples is None:
             front = input.shape[:-dims] if input.dim() == dims + 2 else (1, *input.shape[:-dims])
-            _random_samples = rand(*front, dims, dtype=input.dtype)
+            _random_samples = rand(*front, dims, dtype=input.dtype, device=input.device)
         pair = with_samples(input, _random_samples, kernel_size, output_size)
         return pair if always or return_indices else pair[0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend._engine.base.dtypes import finfo
+from wend._engine.ops.placing import full_beside
 from wend._frontend.linalg import householder_product, matrix_exp, solve
 from wend._frontend.random import randn
 from wend._frontend.toolkit import NotImplementedInWend, Tensor, eye, no_grad, ops, zeros_like
@@ -23,7 +24,7 @@ def orthogonalised(matrix: Tensor) -> Tensor:
 def is_orthogonal(matrix: Tensor) -> bool:
     """Whether the columns are orthonormal, up to rounding of as many sums."""
     n, k = matrix.shape[-2:]
-    apart = ops.matmul(matrix.mT, matrix) - eye(k, dtype=matrix.dtype)
+    apart = ops.matmul(matrix.mT, matrix) - eye(k, dtype=matrix.dtype, device=matrix.device)
     bound = 10 * n * finfo(matrix.dtype).eps
     return bool(ops.all(ops.abs(apart) < bound))
 
@@ -58,13 +59,13 @@ class Orthogonal(Module):
         n, k = x.shape[-2:]
         x = ops.tril(x)
         if n != k:
-            beside = ops.full((*x.shape[:-1], n - k), 0, dtype=x.dtype)
+            beside = full_beside(x, (*x.shape[:-1], n - k), 0)
             x = ops.cat([x, beside], -1)
         skew = x - x.mT
         if self.orthogonal_map == "matrix_exp":
             q = matrix_exp(skew)
         else:
-            one = eye(n, dtype=x.dtype)
+            one = eye(n, dtype=x.dtype, device=x.device)
             q = solve(one - 0.5 * skew, one + 0.5 * skew)
         return q[..., :k]  # type: ignore[no-any-return]
 
@@ -101,12 +102,12 @@ class Orthogonal(Module):
             reflections = ops.diagonal_scatter(packed, signs, 0, -2, -1)
             return reflections.mT if wide else reflections
         if n != k:
-            beside = randn(*tall.shape[:-2], n, n - k, dtype=tall.dtype)
+            beside = randn(*tall.shape[:-2], n, n - k, dtype=tall.dtype, device=tall.device)
             self.base = orthogonalised(ops.cat([tall, beside], -1))
         else:
             self.base = ops.clone(tall) if is_orthogonal(tall) else orthogonalised(tall)
         # Reflections by nothing, with signs of -1, are the identity; so are the other maps of it.
         start = zeros_like(matrix)
         k = min(matrix.shape[-2:])
-        signs = ops.full((*matrix.shape[:-2], k), -1, dtype=matrix.dtype)
+        signs = full_beside(matrix, (*matrix.shape[:-2], k), -1)
         return ops.diagonal_scatter(start, signs, 0, -2, -1)  # type: ignore[no-any-return]

@@ -258,7 +258,7 @@ class RandomUnstructured(_Unstructured):
 
     def scores(self, t: Tensor) -> Tensor:
         """Random numbers."""
-        return rand(t.shape)
+        return rand(t.shape, device=t.device)
 
     @classmethod
     def apply(cls, module: Module, name: str, amount: float) -> Any:  # type: ignore[override]
@@ -315,7 +315,7 @@ class RandomStructured(_Structured):
 
     def scores(self, t: Tensor) -> Tensor:
         """Random numbers."""
-        return rand(t.shape[self.dim])
+        return rand(t.shape[self.dim], device=t.device)
 
     @classmethod
     def apply(  # type: ignore[override]

@@ -69,8 +69,8 @@ def _packed(
     batch_sizes = _batch_sizes(sizes)
     # A single gather, whatever the lengths.
     places = [t * step + n for t, count in enumerate(batch_sizes) for n in starts[:count]]
-    data = rows.index_select(0, tensor(places, dtype=int64))
-    sorted_indices = None if order is None else tensor(order, dtype=int64)
+    data = rows.index_select(0, tensor(places, dtype=int64, device=rows.device))
+    sorted_indices = None if order is None else tensor(order, dtype=int64, device=rows.device)
     return PackedSequence(data, tensor(batch_sizes, dtype=int64), sorted_indices, None)
 
 
@@ -126,9 +126,9 @@ def pad_packed_sequence(
         for t in range(steps)
         for n in range(width)
     ]
-    padding = ops.full((1, *data.shape[1:]), padding_value, dtype=data.dtype)
+    padding = full_beside(data, (1, *data.shape[1:]), padding_value)
     table = ops.cat([data, padding], 0)
-    padded = table.index_select(0, tensor(rows, dtype=int64))
+    padded = table.index_select(0, tensor(rows, dtype=int64, device=table.device))
     padded = padded.reshape(steps, width, *data.shape[1:])
     counts = tensor(lengths, dtype=int64)
     if batch_first:

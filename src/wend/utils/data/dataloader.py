@@ -7,8 +7,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wend._engine.base.devices import accelerator_kind
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.base.system import system
+from wend._frontend.devices.pinned import marked_all
 from wend._frontend.random import Generator
 from wend.utils.data._utils import seam
 from wend.utils.data._utils.collate import default_collate, default_convert
@@ -48,7 +50,8 @@ class DataLoader(Generic[T_co]):
     sampler: the order of the indices; batch_sampler: lists of indices, instead of all of the above.
     num_workers: processes that fetch ahead; 0 fetches in this process.
     collate_fn: makes a batch of a list of samples; default_collate if not given.
-    pin_memory, pin_memory_device: taken and ignored: memory is the processor's.
+    pin_memory: mark the tensors as pinned, if an accelerator is there, which reads all memory of
+        the processor as it is.     pin_memory_device: ignored.
     drop_last: leave out a last batch that is not full.
     timeout: seconds to wait for a worker's batch; 0 waits as long as the worker lives.
     worker_init_fn: called with the worker's number in each worker, after seeding.
@@ -205,6 +208,11 @@ class DataLoader(Generic[T_co]):
     def __iter__(self) -> Iterator[Any]:
         # Drawn in any case: the order of a shuffle does not depend on the number of workers.
         seed = seam.new_seed(self.generator)
+        batches = self._batches(seed)
+        return map(marked_all, batches) if self.pin_memory and accelerator_kind() else batches
+
+    def _batches(self, seed: int) -> Iterator[Any]:
+        """A pass over the data."""
         if self.num_workers == 0:
             return LocalPass(self)
         if not self.persistent_workers:

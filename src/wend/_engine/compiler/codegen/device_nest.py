@@ -91,7 +91,7 @@ class DeviceNestCode(NestCode):
         self.verbs = DeviceVerbs(self.target, self.text, self.entry, self.module)
         self.schedule = WorkItems(nest)
         self.shares = self.schedule.shares
-        self.first = ""  # an i1, where a group computes a turn: whether this is its first work item
+        self.first = ""  # an i1, where a group computes a turn: whether this work item is the first
 
     def write(self) -> Written:
         """Return the code of the whole kernel."""
@@ -107,9 +107,7 @@ class DeviceNestCode(NestCode):
             first, step = verbs.number("group"), verbs.number("groups")
             self.first = self.entry.let(f"icmp eq i64 {verbs.number('item')}, 0")
         else:
-            step = self.entry.let(f"mul i64 {verbs.number('groups')}, {verbs.number('items')}")
-            first = self.entry.let(f"mul i64 {verbs.number('group')}, {verbs.number('items')}")
-            first = self.entry.let(f"add i64 {first}, {verbs.number('item')}")
+            first, step = verbs.numbered()
         with text.counted(self.alloca("i64"), first, self.word(at), step) as turn:
             self.find_counters(turn, schedule.axes)
             self.place_kept(turn)
@@ -193,9 +191,7 @@ class DeviceNestCode(NestCode):
         verbs = DeviceVerbs(self.target, text, entry, self.module)
         function, slots, pointer = self.function, self.slots, self.target.pointer
         b = VectorBuilder(text, self.module, 1, self.target)
-        step = entry.let(f"mul i64 {verbs.number('groups')}, {verbs.number('items')}")
-        first = entry.let(f"mul i64 {verbs.number('group')}, {verbs.number('items')}")
-        first = entry.let(f"add i64 {first}, {verbs.number('item')}")
+        first, step = verbs.numbered()
 
         def word(slot: int, kind: str) -> str:
             place = entry.let(f"getelementptr i64, {pointer} %block, i64 {slot}")
@@ -222,11 +218,11 @@ class DevicePhase(PhaseCode):
     code: DeviceNestCode
 
     def unroll(self) -> int:
-        """A work item computes one element at a time."""
+        """A work item computes an element at a time."""
         return 1
 
     def line(self) -> None:
-        """Write the elements along the last inner loop: one, all, or those of this work item."""
+        """Write the elements along the last inner loop: one, all, or those of this item."""
         code, axis = self.code, self.axis
         if axis in code.counters:
             self.prepare("0")

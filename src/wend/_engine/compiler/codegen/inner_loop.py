@@ -332,7 +332,7 @@ class PhaseCode(Phase):
         return b.gather(self.pointers(access, where, c), access.dtype)
 
     def _single(self, b: VectorBuilder, access: Access, where: str, c: int) -> SsaValue:
-        """Load an element; one that may lie outside its operand is read at a safe address then."""
+        """Load an element; outside of the operand, the element at a safe address is read."""
         stride = access.strides[self.axis]
         if stride == ONE:
             where = self.at(where, memory_type(access.dtype), self.position(c))
@@ -354,7 +354,7 @@ class PhaseCode(Phase):
         return self.at(where, element, apart.name, kind)
 
     def at(self, where: str, element: str, place: str, kind: str = "i64") -> str:
-        """The address of an element, or of each of several; place: its number, of type `kind`."""
+        """The address of an element, or of each of several; place: the number, of type `kind`."""
         pointer = self.code.target.pointer
         return self.text.let(f"getelementptr {element}, {pointer} {where}, {kind} {place}")
 

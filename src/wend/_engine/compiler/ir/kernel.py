@@ -80,7 +80,7 @@ class Kernel:
         self.epilogue = ""  # text of the module with the epilogue of a product
         self.words: tuple[str, ...] = ()  # names of a product's first slots
         self.helpers: list[str] = []  # other functions of the module
-        self.is_whole = False  # whether it is never cut into parts for several threads
+        self.is_whole = False  # whether the kernel is never cut into parts
         self.places: dict[str, int] = {}  # name in `words` -> number of the slot
         self.schedules: dict[Any, Any] = {}  # `Partition` -> `StagedTasks`
         self.slots: list[Slot] = []

@@ -1,4 +1,4 @@
-"""What accelerators call by different names: numbers of work items, barriers, shared memory.
+"""The instructions that differ between accelerators: numbers of work items, barriers, memory.
 
 A kernel runs as many *work items*, in *groups* that share memory and can wait for each other. By
 OpenCL's names; NVIDIA's are threads and blocks. All accelerators have the same address spaces: 1
@@ -19,9 +19,9 @@ _NVIDIA = {"item": "tid", "group": "ctaid", "items": "ntid", "groups": "nctaid"}
 
 
 class DeviceVerbs:
-    """Writes what differs between accelerators.
+    """Writes the instructions that differ between accelerators.
 
-    text: where instructions go     entry: the same for what is computed once, at the beginning
+    text: where instructions go     entry: where those of the beginning go
     module: where declarations go
     """
 
@@ -33,7 +33,7 @@ class DeviceVerbs:
         self._numbers: dict[str, str] = {}
 
     def kernel(self, name: str) -> str:
-        """The head of a kernel's definition: its block is `at` bytes behind the address `words`."""
+        """The head of a kernel's definition: the block is `at` bytes behind the address `words`."""
         convention = "ptx_kernel" if self.target.is_nvidia else "spir_kernel"
         return f"define {convention} void @{name}(ptr addrspace(1) %words, i64 %at)"
 
@@ -41,29 +41,35 @@ class DeviceVerbs:
         """The instruction that finds the argument block, as %block."""
         return "  %block = getelementptr i8, ptr addrspace(1) %words, i64 %at"
 
-    def number(self, what: str) -> str:
-        """An i64, the same wherever it is asked for.
+    def number(self, kind: str) -> str:
+        """An i64, computed once.
 
-        what: "item", the number of the work item in its group; "group"; "items" of a group; or
-            "groups"
+        kind: "item", the number of the work item in the group; "group", the number of the group;
+            "items" of a group; or "groups"
         """
-        name = self._numbers.get(what)
+        name = self._numbers.get(kind)
         if name is None:
-            name = self._numbers[what] = self._number(what)
+            name = self._numbers[kind] = self._number(kind)
         return name
 
-    def _number(self, what: str) -> str:
+    def _number(self, kind: str) -> str:
         if self.target.is_nvidia:
-            word = f"llvm.nvvm.read.ptx.sreg.{_NVIDIA[what]}.x"
+            word = f"llvm.nvvm.read.ptx.sreg.{_NVIDIA[kind]}.x"
             self.module.need(word, lambda module: f"declare i32 @{word}()")
             short = self.entry.let(f"call i32 @{word}()")
             return self.entry.let(f"zext i32 {short} to i64")
-        word = _OPENCL[what]
+        word = _OPENCL[kind]
         self.module.need(word, lambda module: f"declare spir_func i64 @{word}(i32)")
         return self.entry.let(f"call spir_func i64 @{word}(i32 0)")
 
+    def numbered(self) -> tuple[str, str]:
+        """The number of the work item among those of all groups, and the number of all: i64s."""
+        total = self.entry.let(f"mul i64 {self.number('groups')}, {self.number('items')}")
+        first = self.entry.let(f"mul i64 {self.number('group')}, {self.number('items')}")
+        return self.entry.let(f"add i64 {first}, {self.number('item')}"), total
+
     def barrier(self) -> None:
-        """Wait for all work items of the group, and for what they have written to its memory."""
+        """Wait for all work items of the group, and for their writes to the memory of the group."""
         if self.target.is_nvidia:
             word = "llvm.nvvm.barrier0"
             self.module.need(word, lambda module: f"declare void @{word}() convergent")

@@ -50,7 +50,7 @@ PASSES: Final = (
     "global_dead_code_eliminate",
 )
 
-#: Passes that write what no translation to SPIR-V knows: integers of odd sizes, for one.
+#: Passes that write integers of odd sizes, which SPIR-V lacks.
 _NOT_FOR_SPIRV: Final = frozenset({"instruction_combine"})
 
 #: The processors that the generator knows, as named by `platform.machine`.
@@ -281,14 +281,10 @@ def cached_by_processor(function: Callable[P, T]) -> Callable[P, T]:
 
 @cache
 def _machine(target: Target) -> Any:
+    _initialize(target)
     binding = _binding()
-    if target.triple != binding.get_process_triple():
-        binding.initialize_all_targets()
-        binding.initialize_all_asmprinters()
     if target.is_device:
-        return binding.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features, opt=3 if target.is_nvidia else 0
-        )
+        return _device_machine(target)
     return binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu,
         features=target.features,
@@ -296,6 +292,28 @@ def _machine(target: Target) -> Any:
         # Code may lie far from the functions that are called. WebAssembly has no addresses of code.
         reloc="static" if target.is_wasm else "pic",
         codemodel="small",
+    )
+
+
+def _initialize(target: Target) -> None:
+    """Have LLVM know other processors, if the target is not this processor."""
+    binding = _binding()
+    if target.triple != binding.get_process_triple():
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+
+
+def _device_machine(target: Target) -> Any:
+    """Return a new translator of LLVM for an accelerator.
+
+    The translator to SPIR-V keeps types of a module for the next: LLVM 20 crashes then.
+    """
+    return (
+        _binding()
+        .Target.from_triple(target.triple)
+        .create_target_machine(
+            cpu=target.cpu, features=target.features, opt=3 if target.is_nvidia else 0
+        )
     )
 
 
@@ -512,7 +530,7 @@ def device_code(text: str, target: Target) -> bytes:
             if target.is_nvidia:
                 code = str(_machine(target).emit_assembly(module)).encode()
             else:
-                code = bytes(_machine(target).emit_object(module))
+                code = bytes(_device_machine(target).emit_object(module))
             _object_cache().put(key, code)
             counters.compiled += 1
         else:

@@ -10,7 +10,16 @@ from typing import Any
 from wend._engine.base.dtypes import complex128
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
-from wend._engine.compiler.ir.loops import CONTRACT, HOST, NESTED, Function, Layout, Op
+from wend._engine.compiler.ir.loops import (
+    CONTRACT,
+    CONVOLVE,
+    HOST,
+    NESTED,
+    WINDOWS,
+    Function,
+    Layout,
+    Op,
+)
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
@@ -20,16 +29,18 @@ from wend._engine.compiler.stages import Sliced
 from wend._engine.core.graph import Node, PathGraph
 from wend._engine.ops.basic import Identity
 
+#: The kinds of ops that accelerators have kernels for.
+_ON_DEVICES = NESTED | {CONTRACT, CONVOLVE}
 #: Ops, each with the dtypes of its values, that no accelerator has a kernel for.
 _NOT_FOR_DEVICES: set[Any] = set()
-NO_DEVICE_KERNEL = "there is no kernel of an accelerator for it"
+NO_DEVICE_KERNEL = "accelerators have no kernel for it"
 
 
 def lower_path(path: PathGraph, needed: frozenset[int]) -> Sliced[Function]:
     """Return the loops of all nodes, and lower a node in each slice.
 
-    For an accelerator, a node whose loops it has no kernel for is left to the processor. Rules may
-    have noted its loops in several tables by then: the path is lowered anew.
+    Nodes without a kernel of the accelerator are left to the processor. Rules may have noted loops
+    of such a node in several tables by then: the path is lowered anew.
 
     needed: the values that the function returns
     """
@@ -114,18 +125,18 @@ def _lower(low: Lowering, node: Node) -> None:
 
 
 def _form(low: Lowering, node: Node) -> Any:
-    """What decides whether an accelerator has a kernel for a node."""
-    dtypes = low.function.dtypes  # of copies, which the path does not know, too
-    values = (*node.inputs, *node.outputs)
-    return node.prim, tuple([dtypes[i] if i in dtypes else low.path.dtype_of(i) for i in values])
+    """The facts that decide whether an accelerator has a kernel for a node."""
+    return node.prim, tuple([low.function.dtypes[i] for i in (*node.inputs, *node.outputs)])
 
 
 def _is_for_devices(f: Function, op: Op) -> bool:
-    """Whether accelerators have kernels for the loops of an op, or the processor runs it."""
+    """Whether accelerators have kernels for the loops of an op, or the op is a host step."""
     if op.kind == HOST:
         return True
+    if op.kind == WINDOWS:  # the adjoint of taking windows has no such kernel
+        return len(op.outputs) == 2
     values = (*op.outputs, *(read.value for read in op.reads))
-    return op.kind in (*NESTED, CONTRACT) and complex128 not in [f.dtypes.get(i) for i in values]
+    return op.kind in _ON_DEVICES and complex128 not in [f.dtypes.get(i) for i in values]
 
 
 def _refusal(low: Lowering, node: Node) -> str:

@@ -25,7 +25,7 @@ _ELEMENTS = (dtypes.FLOAT, dtypes.BOOL)
 
 
 def may_have_tail(op: Op) -> bool:
-    """Whether an op hands tiles of its result to an epilogue: not yet on accelerators."""
+    """Whether an op hands tiles of the result to an epilogue: not yet on accelerators."""
     if written_for().is_device:
         return False
     return op.kind == CONTRACT or (op.kind == CONVOLVE and op.name == "convolve")

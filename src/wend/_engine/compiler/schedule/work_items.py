@@ -2,8 +2,8 @@
 
 Loops whose turns are independent become work items: those along which no fold adds up. There are
 two schedules. *Items*: each work item computes the elements of some turns, alone. *Rows*: a group
-computes a turn of the outer loops; its work items share the elements of the last inner loop, and
-fold their totals together. The remaining loops run inside a work item.
+computes a turn of the outer loops. The work items of the group share the elements of the last inner
+loop, and fold their totals together. The remaining loops run inside a work item.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base import dtypes
-from wend._engine.base.devices import META, MetaPackage, place_asked
+from wend._engine.base.devices import CPU, META, MetaPackage, place_asked
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
@@ -243,7 +243,10 @@ def triu_indices(
 
 
 def _finished(tensor: Any, place: Any, requires_grad: bool) -> Any:
-    tensor = MetaPackage.load().placed(tensor) if place is META else tensor
+    if place is META:
+        tensor = MetaPackage.load().placed(tensor)
+    elif place is not CPU:
+        tensor = ops.to_device(tensor, place, CPU)
     return tensor.requires_grad_() if requires_grad else tensor
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.base.devices import CPU
 from wend._engine.base.dtypes import DType, bool_, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend._engine.core import _hot
@@ -19,6 +20,7 @@ from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.indexing.keys import Plan, Source, Step, Values, plan_of, read_key
 from wend._engine.ops.indexing.search import held, mask_now
+from wend._engine.ops.placing import beside, full_beside
 from wend._engine.ops.sugar import sugar
 from wend._engine.ops.views.family import Alias
 from wend._engine.ops.views.reshapes import Unsqueeze
@@ -58,12 +60,20 @@ def getitem(x: Tensor, key: object) -> Any:
     except IndexOutOfRange as error:
         raise _located(plan, whole, values, error) from None
     if plan.sources:
+        values = _beside(x, values)
         mask = _only_mask(plan.sources, values)
         picked = None if mask is None else _where_true(x, mask, plan.sources[0].dim)
         if picked is None:
             picked = ops.index(x, index_tensors(plan.sources, x, values), plan.dims)
         return picked
     return x
+
+
+def _beside(x: Tensor, values: Values) -> Values:
+    """The values with all tensors on the device of x: indices and masks may lie on the CPU."""
+    if x.value.type.device is CPU:
+        return values
+    return [beside(x, v) if isinstance(v, Tensor) else v for v in values]
 
 
 def _run(step: Step, x: Tensor, values: Values) -> Any:
@@ -146,7 +156,7 @@ def index_tensors(sources: tuple[Source, ...], x: Tensor, values: Values) -> lis
     columns: list[Any] = []
     for source in sources:
         if source.slot < 0:
-            result.append(ops.full((source.column,), 0, dtype=int64))
+            result.append(full_beside(x, (source.column,), 0, int64))
         elif source.column < 0:
             result.append(values[source.slot])
         else:
@@ -174,7 +184,7 @@ def _where_true(x: Tensor, mask: Tensor, dim: int) -> Any:
     if elements is None:
         return None
     places = held(np.flatnonzero(elements))
-    return ops.index_true(x, places, dim=dim, depth=elements.ndim)
+    return ops.index_true(x, beside(x, places), dim=dim, depth=elements.ndim)
 
 
 def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
@@ -199,7 +209,7 @@ def _put_where_true(x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Any:
         return None  # the general way words the error
     ranks = held(np.maximum(np.cumsum(flags) - 1, 0).reshape(elements.shape))
     flags = mask if mask.dtype is bool_ else ops.cast(mask, bool_)
-    return ops.put_true(x, flags, ranks, value, count, dim=dim)
+    return ops.put_true(x, flags, beside(x, ranks), value, count, dim=dim)
 
 
 def mask_columns(mask: Tensor, x: Tensor, dim: int) -> list[Any]:
@@ -237,11 +247,12 @@ def setitem(x: Tensor, key: object, value: Any) -> Any:
         if dims and -dims[0] <= key < dims[0]:
             # The case of a loop that fills a tensor: there is nothing to work out.
             if type(value) is float:
-                value = ops.full(dims[1:], value, dtype=type_.dtype)
+                value = full_beside(x, dims[1:], value)
                 return _hot.record_list(_ROW, [x, value], [key])
             if type(value) is Tensor:
                 row = _hot.refreshed(value).type
-                if row.dtype is type_.dtype and row.dims == dims[1:]:
+                same = row.dtype is type_.dtype and row.device is type_.device
+                if same and row.dims == dims[1:]:
                     return _hot.record_list(_ROW, [x, value], [key])
     if not isinstance(value, Tensor) and not is_number(value):
         value = _number(value, x)
@@ -251,9 +262,9 @@ def setitem(x: Tensor, key: object, value: Any) -> Any:
     for step in plan.steps if plan.sources else plan.steps[:-1]:
         wholes.append(_run(step, wholes[-1], values))
     if plan.sources:
-        part = _put_tensors(plan.sources, wholes[-1], values, value)
+        part = _put_tensors(plan.sources, wholes[-1], _beside(x, values), value)
     else:
-        part = _fitted(value, shape, x.dtype)
+        part = beside(x, _fitted(value, shape, x.dtype))
         if part is value:
             part = ops.clone(part)
         if not any(step.op in ("select", "slice") for step in plan.steps):
@@ -393,9 +404,9 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
             dim += 1
             continue
         if index.dtype is bool_ or index.dtype.name == "uint8":
-            columns = mask_columns(index, input, dim)
+            columns = mask_columns(beside(input, index), input, dim)
         else:
-            columns = [index]
+            columns = [beside(input, index)]
         for column in columns:
             tensors.append(column)
             dims.append(dim)

@@ -102,20 +102,7 @@ class Attention(Primitive, abstract=True):
 
     def open_scores(self, query: Tensor, key: Tensor, mask: Tensor | None, scale: Scalar) -> Tensor:
         """`scores`, in ops."""
-        rank = len(query.shape) - 2
-        batch = tuple(range(rank))
-        s = ops.contract(ops.mul(query, scale), key, (rank + 1,), (rank + 1,), batch, batch)
-        s = ops.cast(s, accumulator(query.dtype))
-        if self.is_causal:
-            rows = ops.arange(0, 0, 1, query.shape[-2], dtype=int64)
-            columns = ops.arange(0, 0, 1, key.shape[-2], dtype=int64)
-            pairs = (query.shape[-2], key.shape[-2])
-            rows = ops.expand_to(ops.unsqueeze(rows, 1), pairs, (1,))
-            columns = ops.expand_to(ops.unsqueeze(columns, 0), pairs, (0,))
-            s = ops.where(ops.expand_to(ops.ge(rows, columns), s.shape, batch), s, -math.inf)
-        if mask is not None:
-            s = ops.where(mask, s, -math.inf) if mask.dtype is bool_ else ops.add(s, mask)
-        return s
+        return open_scores(query, key, mask, scale, self.is_causal)
 
     def open_weights(
         self, query: Tensor, key: Tensor, total: Tensor, mask: Tensor | None, scale: Scalar
@@ -123,6 +110,26 @@ class Attention(Primitive, abstract=True):
         """Weights of all pairs before dropout, in ops."""
         s = self.open_scores(query, key, mask, scale)
         return ops.exp(ops.sub(s, as_column(total, s)))
+
+
+def open_scores(
+    query: Tensor, key: Tensor, mask: Tensor | None, scale: Scalar, is_causal: bool
+) -> Tensor:
+    """Scores of all pairs, in ops."""
+    rank = len(query.shape) - 2
+    batch = tuple(range(rank))
+    s = ops.contract(ops.mul(query, scale), key, (rank + 1,), (rank + 1,), batch, batch)
+    s = ops.cast(s, accumulator(query.dtype))
+    if is_causal:
+        rows = ops.arange(0, 0, 1, query.shape[-2], dtype=int64)
+        columns = ops.arange(0, 0, 1, key.shape[-2], dtype=int64)
+        pairs = (query.shape[-2], key.shape[-2])
+        rows = ops.expand_to(ops.unsqueeze(rows, 1), pairs, (1,))
+        columns = ops.expand_to(ops.unsqueeze(columns, 0), pairs, (0,))
+        s = ops.where(ops.expand_to(ops.ge(rows, columns), s.shape, batch), s, -math.inf)
+    if mask is not None:
+        s = ops.where(mask, s, -math.inf) if mask.dtype is bool_ else ops.add(s, mask)
+    return s
 
 
 def as_column(x: Tensor, like: Tensor) -> Tensor:
@@ -165,6 +172,32 @@ class Dropout(NamedTuple):
         words = philox.words32(self.seed, self.offset + before, math.prod(shape)).reshape(shape)
         u = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
         return (u >= np.float32(self.p)).astype(dtype) * dtype.type(self.factor)
+
+
+def open_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: Scalar,
+    is_causal: bool,
+    drop: Dropout | None,
+) -> Tensor:
+    """Attention in ops, with all weights in memory: for accelerators, which have no kernel of it.
+
+    A row of which all pairs are forbidden gives 0.
+    """
+    s = open_scores(query, key, mask, scale, is_causal)
+    last = len(s.shape) - 1
+    top = ops.stop_gradient(ops.amax(s, (last,), True))
+    top = ops.where(ops.eq(top, -math.inf), 0.0, top)
+    powers = ops.exp(ops.sub(s, top))
+    sums = ops.sum(powers, (last,), True)
+    weights = ops.div(powers, ops.where(ops.eq(sums, 0), 1.0, sums))
+    if drop is not None:
+        weights = ops.mul(weights, drop.kept(weights.shape, weights.dtype))
+    batch = tuple(range(last - 1))
+    return ops.contract(ops.cast(weights, value.dtype), value, (last,), (last - 1,), batch, batch)
 
 
 def attended(

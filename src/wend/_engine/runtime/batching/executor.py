@@ -16,11 +16,13 @@ from typing import Any
 
 from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.devices import accelerator_among
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _trie_policy
 from wend._engine.core._hot import FlushJob, State, Trace, Value
 from wend._engine.core._select import is_compiled
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
+from wend._engine.core.step_log import ON_ACCELERATOR
 from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.deferred_backward import lead_to
 from wend._engine.runtime.batching.per_op import PerOpExecution
@@ -389,6 +391,8 @@ def why_not(batch: FlushJob, live: list[int]) -> str:
         return "several threads record ops"
     if not allowed():
         return "autobatch(False) or deterministic algorithms are on"
+    if batch.state is not None and accelerator_among(v.type for v in batch.values) is not None:
+        return ON_ACCELERATOR
     if not suits_groups(batch.state, batch.states) and not awaits_code(batch, live):
         return "its path may come back: machine code is quicker"
     return ""

@@ -29,8 +29,8 @@ from wend._engine.runtime.batching.report import Groups
 from wend._engine.runtime.batching.signatures import SINGLES, Sorter
 from wend._engine.runtime.batching.slabs import Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template, TemplateFunction
-from wend._engine.runtime.compiled.arena import ALIGNMENT, aligned
 from wend._engine.runtime.native import _launch_select
+from wend._engine.runtime.native.temporaries import ALIGNMENT, aligned
 
 if TYPE_CHECKING:
     from wend._engine.runtime.batching._grouper import GroupNode

@@ -18,8 +18,8 @@ from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.calls import fitted
 from wend._engine.runtime.batching.templates import Template, more
-from wend._engine.runtime.compiled.arena import ALIGNMENT, aligned
 from wend._engine.runtime.native import _launch_select
+from wend._engine.runtime.native.temporaries import ALIGNMENT, aligned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

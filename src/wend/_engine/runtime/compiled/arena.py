@@ -10,47 +10,15 @@ import numpy as np
 
 from wend._engine.runtime.native import _bind_select
 from wend._engine.runtime.native.launcher import launcher as _launch
+from wend._engine.runtime.native.temporaries import aligned
 
 _bind: Any = _bind_select.select()
-ALIGNMENT = 64
 #: Up to this many bytes of temporaries in a plan, places are found fast instead of tightly.
 LITTLE = 1 << 20
 #: The number of orders of blocks that are kept for a plan, and the most blocks in an order.
 #: An order is used for other sizes if the arena's share of the sum of all sizes grows by no more
 #: than the factor SLACK.
 MOST_ORDERS, MOST_ORDERED, SLACK = 4, 400, 1.05
-
-
-def aligned(size: int) -> int:
-    """Return a number of bytes, or an address, rounded up to a multiple of ALIGNMENT."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-class Arena:
-    """A block of memory, in use by a single execution at a time."""
-
-    __slots__ = ("address", "memory", "origin", "size")
-
-    def __init__(self, size: int, make: Any = np.empty) -> None:
-        """make: makes an array of a shape and a dtype"""
-        self.memory = make(size + ALIGNMENT, np.uint8)
-        self.origin = self.memory.ctypes.data
-        self.address = aligned(self.origin)
-        self.size = size
-
-    def free(self) -> None:
-        """Leave this arena to the next execution."""
-        _launch.free_arena(self)
-
-    def view(
-        self, place: int, shape: tuple[int, ...], dtype: Any, offset: int, strides: Any
-    ) -> Any:
-        """Return the elements of a value, at least one, as an array.
-
-        place: where the base of the value lies in the arena   offset, strides: in bytes
-        """
-        start = self.address - self.origin + place + offset
-        return np.ndarray(shape, dtype, self.memory, start, strides)
 
 
 def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, int], int]:
@@ -162,6 +130,3 @@ def _order(lives: list[tuple[int, int]], places: list[int]) -> np.ndarray:
         right_below = [j for j in near if not further >> j & 1]
         words += [k, len(right_below), *right_below]
     return np.array(words, np.int64)
-
-
-_launch.fill("arena", Arena)

@@ -22,10 +22,11 @@ from wend._engine.compiler.kernels.matmul.sizes import PRODUCT
 from wend._engine.compiler.parallel.partition import Partition
 from wend._engine.compiler.parallel.tasks import NO_EDGE, StagedTasks, keep_turned, schedule
 from wend._engine.compiler.parallel.wavefronts import Round, accesses, rounds
-from wend._engine.runtime.compiled.arena import ALIGNMENT, Placing
+from wend._engine.runtime.compiled.arena import Placing
 from wend._engine.runtime.compiled.framed_plan import FramedPlan
 from wend._engine.runtime.native import _bind_select, _launch_select
 from wend._engine.runtime.native.launcher import launcher as _launch
+from wend._engine.runtime.native.temporaries import ALIGNMENT
 
 _bind: Any = _bind_select.select()
 

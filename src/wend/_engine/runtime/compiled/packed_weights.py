@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from wend._engine.compiler.kernels.matmul import matmul
-from wend._engine.runtime.compiled.arena import ALIGNMENT, aligned
 from wend._engine.runtime.native.launcher import launcher as _launch
+from wend._engine.runtime.native.temporaries import ALIGNMENT, aligned
 
 #: Bytes of the panels held now, and the number of operands packed since the process began.
 COUNTS = {"bytes": 0, "packed": 0}

@@ -1,4 +1,4 @@
-"""What the engine asks of an accelerator: seven verbs. A driver is an implementation of these.
+"""The seven verbs that the engine asks of an accelerator. A driver implements the verbs.
 
 Memory of a driver has addresses that the processor can read and write too, when the device has
 nothing to do: OpenCL calls such memory shared, CUDA managed.
@@ -14,7 +14,7 @@ from wend._engine.compiler.llvm_ir.jit import Target
 
 
 class Properties(NamedTuple):
-    """What a device is.
+    """A description of a device.
 
     name, vendor, version: as the driver tells
     total_memory: in bytes
@@ -49,7 +49,7 @@ class Driver(Protocol):
 
     place: the device as users name it
     target: the processor that code is made for
-    properties: what the device is
+    properties: a description
     """
 
     place: device
@@ -69,13 +69,13 @@ class Driver(Protocol):
         """Copy so many bytes to the processor's memory, when all launches so far are done."""
 
     def load(self, code: bytes, names: Sequence[str], ring: int) -> list[Any]:
-        """Return the functions of a module. Raises CompileError if the device refuses it.
+        """Return the functions of a module. Raises CompileError if the device refuses the module.
 
         ring: the address of the memory in which all argument blocks lie
         """
 
     def launch(self, calls: Sequence[Call]) -> None:
-        """Run functions one after the other, behind all launches so far; do not wait."""
+        """Run functions in order, behind all launches so far; do not wait."""
 
     def wait(self) -> None:
         """Return when all launches are done. Raises DeviceError if the device has failed."""

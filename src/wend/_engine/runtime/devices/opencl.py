@@ -48,7 +48,7 @@ def devices() -> list[Any]:
 
 
 def _find_driver() -> None:
-    """Name the driver that pip has installed, where the system's list of drivers lacks it."""
+    """Name the driver that pip has installed, where the system has no list of drivers."""
     if "OCL_ICD_VENDORS" in os.environ or os.path.isdir("/etc/OpenCL/vendors"):
         return
     package, library = _ON_PROCESSOR
@@ -79,7 +79,7 @@ class OpenCLDriver:
     def __init__(self, place: device) -> None:
         import pyopencl as cl
 
-        # Each message of the driver would be a warning: that it has vectorized a kernel, say.
+        # Each message of the driver would be a warning: that a kernel is vectorized, say.
         warnings.filterwarnings("ignore", category=cl.CompilerWarning)
         self.cl = cl
         self.place = place

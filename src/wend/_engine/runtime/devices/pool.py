@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.errors import OutOfMemoryError
+from wend._engine.base.errors import OutOfMemory
 
 #: Blocks are so many bytes, or a multiple; larger blocks are rounded to an eighth of a power of 2.
 LEAST, FINE = 512, 3
@@ -31,8 +31,8 @@ def readable(size: float) -> str:
     return f"{size:.4g} GiB"
 
 
-class Block:
-    """A piece of a device's memory, which goes back to its pool when no array shows it."""
+class DeviceBlock:
+    """A piece of a device's memory, which goes back to the pool when no array shows the piece."""
 
     __slots__ = ("__array_interface__", "address", "pool", "size")
 
@@ -71,20 +71,20 @@ class Pool:
         self.count = 0  # of all arrays so far
 
     def empty(self, shape: Any, dtype: Any) -> Any:
-        """Return an array without a content. Raises OutOfMemoryError."""
+        """Return an array without a content. Raises OutOfMemory."""
         dtype = np.dtype(dtype)
         shape = shape if isinstance(shape, tuple) else (shape,)
         size = rounded(math.prod(shape) * dtype.itemsize)
         spare = self._spare.get(size)
         address = spare.pop() if spare else self.reserve(size)
-        block = Block(self, address, size, shape, dtype)
+        block = DeviceBlock(self, address, size, shape, dtype)
         self.allocated += size
         self.count += 1
         self.peak = max(self.peak, self.allocated)
         return np.asarray(block)
 
     def reserve(self, size: int) -> int:
-        """Return the address of a new block. Raises OutOfMemoryError if nothing is left."""
+        """Return the address of a new block. Raises OutOfMemory if nothing is left."""
         if self.limit is not None and self.reserved + size > self.limit:
             self.shed()
             if self.reserved + size > self.limit:
@@ -103,16 +103,16 @@ class Pool:
         self.most_reserved = max(self.most_reserved, self.reserved)
         return address
 
-    def no_memory(self, size: int, why: str) -> OutOfMemoryError:
+    def no_memory(self, size: int, why: str) -> OutOfMemory:
         """The error for a block that cannot be had."""
-        return OutOfMemoryError(
+        return OutOfMemory(
             f"{self.name}: out of memory. Tried to allocate {readable(size)}: {why}. "
             f"{readable(self.allocated)} are in use by tensors; a smaller batch, "
             "torch.utils.checkpoint, or keeping fewer tensors helps. Nothing has been changed"
         )
 
     def take_back(self, address: int, size: int) -> None:
-        """Keep a block for the next array of its size."""
+        """Keep a block for the next array of the same size."""
         self.allocated -= size
         self._spare.setdefault(size, []).append(address)
 
@@ -134,9 +134,9 @@ class Pool:
 
     def copy(self, array: Any) -> Any:
         """Return an array of this memory with the same elements, dense."""
-        made = self.empty(array.shape, array.dtype)
-        np.copyto(made, array)
-        return made
+        copy = self.empty(array.shape, array.dtype)
+        np.copyto(copy, array)
+        return copy
 
 
 def copy_bytes(target: int, source: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""An accelerator as the engine sees it: its memory, its code, and the launches of a plan."""
+"""An accelerator as the engine sees the device: memory, code, and the launches of a plan."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from wend._engine.base.devices import device
 from wend._engine.base.errors import CompileError
 from wend._engine.compiler.codegen.device_nest import Launch, launches_of
 from wend._engine.compiler.llvm_ir import jit
-from wend._engine.runtime.compiled.arena import Arena
 from wend._engine.runtime.devices.driver import Call, Driver
 from wend._engine.runtime.devices.pool import Pool, copy_bytes
 from wend._engine.runtime.native._launch_select import CALL_WORDS
+from wend._engine.runtime.native.temporaries import Arena
 
 #: Bytes of the ring in which argument blocks lie until their kernels have run.
 RING = 1 << 20
@@ -38,7 +38,7 @@ class DeviceLibrary:
 
 
 class Accelerator:
-    """A device, its memory and its queue.
+    """A device with memory and a queue.
 
     fault: the address of the word in which kernels note failures
     launches, waits: how often kernels were launched, and waited for, so far
@@ -70,7 +70,7 @@ class Accelerator:
         return Arena(size, self.pool.empty)
 
     def copied(self, array: Any) -> Any:
-        """Return an array in the device's memory with the same elements: the array, if it is there.
+        """Return an array in the device's memory with the same elements: perhaps the array itself.
 
         array: dense
         """
@@ -142,7 +142,7 @@ class Accelerator:
                 word.value = 0
 
     def _place(self, block: int, size: int) -> int:
-        """Copy an argument block to the ring; return its place there."""
+        """Copy an argument block to the ring; return the place."""
         if self._next + size > RING:
             self.wait()
             self._next = 0
@@ -157,7 +157,7 @@ class Accelerator:
         self.driver.wait()
 
 
-#: Makes the driver of a device, by its type.
+#: Functions that make the driver of a device, by type.
 DRIVERS: dict[str, Callable[[device], Driver]] = {}
 _OPEN: dict[device, Accelerator] = {}
 _opening = threading.Lock()

@@ -45,9 +45,9 @@ from wend._engine.runtime.batching.signatures import (
 )
 from wend._engine.runtime.batching.slabs import MOST_CALLS, wideness
 from wend._engine.runtime.batching.templates import Template, template_for, with_members
-from wend._engine.runtime.compiled.arena import aligned
 from wend._engine.runtime.fibers import _lanes_select
 from wend._engine.runtime.native import _launch_select
+from wend._engine.runtime.native.temporaries import aligned
 from wend._engine.transforms.rows import batches as has_batching_rules
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import numpy as np
 
 from wend._engine.core._hot import Value
 from wend._engine.core._types import TensorType
-from wend._engine.runtime.compiled.arena import aligned, place_all
+from wend._engine.runtime.compiled.arena import place_all
 from wend._engine.runtime.compiled.handover import has_handovers
 from wend._engine.runtime.native.launcher import launcher as _launch
 from wend._engine.runtime.native.launcher import maker
+from wend._engine.runtime.native.temporaries import aligned
 from wend._engine.runtime.parts.link_owner import OWNER
 from wend._engine.runtime.parts.slots import (
     FOUND,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base import config, defects
+from wend._engine.base.devices import accelerator_among
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot, _trie_policy
 from wend._engine.core._hot import FlushJob, Segment, State, Trace, Value
@@ -22,7 +23,7 @@ from wend._engine.core._select import is_compiled
 from wend._engine.core.graph import path_at
 from wend._engine.core.primitive import Primitive
 from wend._engine.core.provenance import current_site
-from wend._engine.core.step_log import NEVER_BACK
+from wend._engine.core.step_log import NEVER_BACK, ON_ACCELERATOR
 from wend._engine.runtime.batching import executor
 from wend._engine.runtime.batching.signatures import Pauses, words
 from wend._engine.runtime.executors import FlushRun
@@ -107,6 +108,8 @@ def why_whole(job: Any) -> str:
         return f"it has more than {MOST} ops"
     if job.extra is not None or retaining():
         return "hooks or retain_grad() need single ops"
+    if accelerator_among(v.type for v in job.values) is not None:
+        return ON_ACCELERATOR
     return "several threads record ops" if _hot.several() else ""
 
 

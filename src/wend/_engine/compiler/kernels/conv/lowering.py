@@ -21,6 +21,7 @@ from wend._engine.compiler.ir.symbolic_extents import (
     sub,
 )
 from wend._engine.compiler.kernels.conv import forward
+from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.neural.conv import Convolution
@@ -54,8 +55,8 @@ def lower_convolution(low: Any, node: Node) -> bool:
     """
     f: Function = low.function
     out = node.outputs[0]
-    rank = len(f.shape(out))
-    if f.dtypes[out] not in (dtypes.float32, dtypes.float64) or rank > 4:
+    rank, is_device = len(f.shape(out)), written_for().is_device
+    if f.dtypes[out] not in (dtypes.float32, dtypes.float64) or (rank > 4 and not is_device):
         return bool(low.refuse("convolutions are made for one or two dims, of float32 or float64"))
     inputs = list(node.inputs)
     for i in inputs:
@@ -65,7 +66,7 @@ def lower_convolution(low: Any, node: Node) -> bool:
         layout, shape = f.layout(value), f.shape(value)
         # The kernels need dense rows of a gradient, and a weight that is dense within a filter.
         free = {"weight": 1, "out": 2 if node.prim.name == "convolve_weight" else rank}.get(role)
-        if free is not None and not is_dense(shape[free:], layout.strides[free:]):
+        if free is not None and not is_device and not is_dense(shape[free:], layout.strides[free:]):
             inputs[k] = low.copy(value)
     f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
     node = Node(node.prim, node.program, tuple(inputs), node.outputs, node.args, node.grad)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.base.devices import accelerator_among
 from wend._engine.base.dtypes import bool_, float32
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.random_state import current
@@ -16,6 +17,7 @@ from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, expr_of, hints
 from wend._engine.ops.composites.products.product_nodes import laid_matmul
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
+from wend._engine.ops.neural.attend import Dropout, open_attention
 from wend._engine.ops.numeric import FLOATING, accumulator
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.sugar import sugar
@@ -102,6 +104,9 @@ def _composed(
         mask = mask if mask.dtype is bool_ else ops.cast(mask, q.dtype)
     if scale is None:
         scale = query.shape[-1] ** -0.5 if query.shape[-1] != 0 else 1.0  # no features: scores of 0
+    if accelerator_among([query.value.type]) is not None and key.shape[-2] != 0:
+        drop = Dropout(*dropout) if dropout else None
+        return open_attention(q, k, v, mask, scale, is_causal, drop)
     if not dropout:
         return ops.attend(q, k, v, mask, scale, is_causal=is_causal)[0]
     return ops.attend_dropout(q, k, v, mask, scale, *dropout, is_causal=is_causal)[0]

@@ -1,8 +1,8 @@
-"""Matrix products on an accelerator: tiles of the result, by way of the memory of a group.
+"""Products of two operands on an accelerator: tiles of the result, by way of a group's memory.
 
-A group computes a tile of `TILE` rows and columns. For every `DEPTH` steps of the sum its work
-items bring the parts of both operands into the memory of the group, neighbours in memory by
-neighbours among the work items; then each adds up `SIDE` x `SIDE` elements. The text is the same
+A group computes a tile of `TILE` rows and columns. For every `DEPTH` steps of the sum, the work
+items bring parts of both operands into the memory of the group. Neighbours in memory are brought by
+neighbours among the work items. Then each adds up `SIDE` x `SIDE` elements. The text is the same
 for all sizes and strides.
 
 Source of the method: Volkov and Demmel, "Benchmarking GPUs to tune dense linear algebra", 2008.
@@ -10,18 +10,14 @@ Source of the method: Volkov and Demmel, "Benchmarking GPUs to tune dense linear
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.codegen.device_nest import launch_line
-from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import Function, Layout, Op
-from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend._engine.compiler.llvm_ir.device_verbs import DeviceVerbs
-from wend._engine.compiler.llvm_ir.jit import Target, written_for
+from wend._engine.compiler.llvm_ir.jit import Target
 from wend._engine.compiler.llvm_ir.text import Module, Text
-from wend._engine.compiler.lower.contraction import Axis
 
 #: Rows and columns of a tile, steps of the sum at a time, and elements of a side per work item.
 TILE, DEPTH, SIDE = 64, 16, 4
@@ -29,47 +25,29 @@ TILE, DEPTH, SIDE = 64, 16, 4
 #: along the sum lie in different banks.
 ACROSS, LINE = TILE // SIDE, TILE + 1
 ITEMS = ACROSS * ACROSS
-NAME = "product"
-#: The words of the argument block: addresses, extents, and strides in elements.
-WORDS = (
-    "left right out rows columns depth batch0 batch1 left_row left_step right_step right_column "
-    "out_row left0 left1 right0 right1 out0 out1"
+NAME = "tiles"
+#: The first words of the argument block: addresses, the extents of the result and of the sum, two
+#: dims of a batch, and the distances along these.
+COMMON = (
+    "left right out rows columns depth batch0 batch1 left0 left1 right0 right1 out0 out1"
 ).split()
-_UNIT = Axis(ONE, ZERO, ZERO, ZERO)
 
 
-def device_product(f: Function, op: Op) -> Kernel:
-    """Return the kernel of a contraction as a matrix product."""
-    p = op.product
-    dtype = f.dtypes[op.out]
-    kernel = Kernel(NAME, product_text(written_for(), dtype), f"contract {op.out}")
-    kernel.reads = sorted({p.x.base, p.y.base})
-    kernel.writes = [op.out]
-    kernel.is_whole = True
-    outer, inner = (_UNIT, _UNIT, *p.batch)[-2:]
+class TileCode:
+    """Writes a kernel of tiles; classes below say where elements lie.
 
-    def at(layout: Layout) -> Slot:
-        return Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
+    words: names of the words of the argument block, those of `COMMON` first
+    left_near, right_near: whether neighbours in memory are steps of the sum, an i1; else they are
+        rows of the left operand, or columns of the right operand
+    """
 
-    extents = (
-        p.m.extent, p.n.extent, p.k.extent, outer.extent, inner.extent, p.m.x, p.k.x, p.k.y, p.n.y,
-        p.m.out, outer.x, inner.x, outer.y, inner.y, outer.out, inner.out,
-    )  # fmt: skip
-    kernel.slots = [at(p.x), at(p.y), at(p.out), *(Slot("extent", e) for e in extents)]
-    return kernel
+    words: list[str]
+    left_near: str
+    right_near: str
 
-
-@cache
-def product_text(target: Target, dtype: DType) -> str:
-    """Return the module of a product of this dtype."""
-    return ProductCode(target, dtype).write()
-
-
-class ProductCode:
-    """Writes the kernel of a product."""
-
-    def __init__(self, target: Target, dtype: DType) -> None:
+    def __init__(self, target: Target, dtype: DType, words: list[str]) -> None:
         self.target = target
+        self.words = words
         self.kind = "double" if dtype is dtypes.float64 else "float"
         self.size = dtype.itemsize
         self.text, self.entry, self.module = Text(), Text(), Module()
@@ -78,7 +56,7 @@ class ProductCode:
         pointers = ("left", "right", "out")
         pointer = target.pointer
         self.word = {}
-        for k, name in enumerate(WORDS):
+        for k, name in enumerate(words):
             place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {k}")
             kind = pointer if name in pointers else "i64"
             self.word[name] = self.entry.let(f"load {kind}, {pointer} {place}", "w")
@@ -114,9 +92,9 @@ class ProductCode:
             self.add_up(left, right, first_row, first_column)
             self.store(out, first_row, first_column)
         text.line("ret void")
-        sizes = [(WORDS.index(name), TILE) for name in ("rows", "columns")]
-        sizes += [(WORDS.index(name), 1) for name in ("batch0", "batch1")]
-        about = launch_line(NAME, True, ITEMS, sizes, len(WORDS))
+        sizes = [(self.words.index(name), TILE) for name in ("rows", "columns")]
+        sizes += [(self.words.index(name), 1) for name in ("batch0", "batch1")]
+        about = launch_line(NAME, True, ITEMS, sizes, len(self.words))
         body = "\n".join([verbs.block(), self.entry.render(), "  br label %start", "start:"])
         self.module.add(NAME, f"{verbs.kernel(NAME)} {{\n{body}\n{text.render()}\n}}")
         return f"{about}\n{self.module.render()}"
@@ -149,25 +127,32 @@ class ProductCode:
                 text.line(f"store {self.kind} 0.0, ptr {place}")
         counter = self.entry.let("alloca i64", "var")
         with text.counted(counter, "0", w["depth"], str(DEPTH)) as first:
-            self.bring(self.lefts, left, first_row, first, "rows", "left_row", "left_step")
-            self.bring(self.rights, right, first_column, first, "columns", "right_column",
-                       "right_step")  # fmt: skip
+            self.bring(self.lefts, left, first_row, first, "rows", self.left_near, self.left_at)
+            self.bring(
+                self.rights, right, first_column, first, "columns", self.right_near, self.right_at
+            )
             self.verbs.barrier()
             for step in range(DEPTH):
                 self.add_step(step)
             self.verbs.barrier()  # before the memory is written again
 
     def bring(
-        self, room: str, source: str, begin: str, first: str, extent: str, along: str, step: str
+        self,
+        room: str,
+        source: str,
+        begin: str,
+        first: str,
+        extent: str,
+        steps_near: str,
+        at: Callable[[str, str, str], tuple[str, str]],
     ) -> None:
-        """Bring a part of an operand into the memory of the group; 0 beyond its edges.
+        """Bring a part of an operand into the memory of the group; 0 where there is no element.
 
         begin, first: the first row (or column), and the first step of the sum
-        extent, along, step: the words of the number of rows, their stride, and that of a step
+        extent: the word of the number of rows (or columns)
+        steps_near: see `left_near`     at: `left_at` or `right_at`
         """
         w, text, kind, pointer = self.word, self.text, self.kind, self.target.pointer
-        # Whether neighbours in memory are steps of the sum; else they are rows (or columns).
-        steps_near = text.let(f"icmp eq i64 {w[step]}, 1")
         for k in range(TILE * DEPTH // ITEMS):
             number = text.let(f"add i64 {self.item}, {k * ITEMS}") if k else self.item
             step_fast = text.let(f"and i64 {number}, {DEPTH - 1}")
@@ -180,13 +165,14 @@ class ProductCode:
             inside = text.let(f"icmp slt i64 {row}, {w[extent]}")
             there = text.let(f"icmp slt i64 {place}, {w['depth']}")
             inside = text.let(f"and i1 {inside}, {there}")
-            where = self.moved(source, (row, w[along]), (place, w[step]))
+            where, there = at(source, row, place)
+            if there:
+                inside = text.let(f"and i1 {inside}, {there}")
             where = text.let(f"select i1 {inside}, {pointer} {where}, {pointer} {source}")
             x = text.let(f"load {kind}, {pointer} {where}, align {self.size}")
             x = text.let(f"select i1 {inside}, {kind} {x}, {kind} 0.0")
             line = text.let(f"mul i64 {j}, {LINE}")
-            at = text.let(f"add i64 {line}, {i}")
-            self.put(room, at, x)
+            self.put(room, text.let(f"add i64 {line}, {i}"), x)
 
     def put(self, room: str, at: str, x: str) -> None:
         """Write to the memory of the group."""
@@ -230,6 +216,23 @@ class ProductCode:
                 column = text.let(f"add i64 {column}, {self.column}")
                 is_column = text.let(f"icmp slt i64 {column}, {w['columns']}")
                 with text.when(text.let(f"and i1 {is_row}, {is_column}")):
-                    where = self.moved(out, (row, w["out_row"]), (column, "1"))
+                    where = self.out_at(out, row, column)
                     total = text.let(f"load {kind}, ptr {place}")
                     text.line(f"store {kind} {total}, {pointer} {where}, align {self.size}")
+
+    # -- places ---------------------------------------------------------------------------------
+
+    def left_at(self, left: str, row: str, step: str) -> tuple[str, str]:
+        """The address of an element of the left operand, and whether the element is there.
+
+        The latter is an i1; "" if the element is there for each row and step.
+        """
+        raise NotImplementedError
+
+    def right_at(self, right: str, column: str, step: str) -> tuple[str, str]:
+        """As `left_at`, of the right operand."""
+        raise NotImplementedError
+
+    def out_at(self, out: str, row: str, column: str) -> str:
+        """The address of an element of the result."""
+        raise NotImplementedError

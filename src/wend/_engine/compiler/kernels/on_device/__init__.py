@@ -1,0 +1,1 @@
+"""Kernels of accelerators that are no loop nests."""
