@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,8 @@ SIDES = {
 }  # fmt: skip
 #: Seconds of all, of the ops, and of a side of another row, at most.
 ALL, OPS, ONE = 480.0, 150.0, 40.0
+#: How the last line of a process ends in which Intel's driver has caught a crash.
+CRASHED = "instructions to reproduce the bug."
 COLUMNS = [
     "row", "wend ms", "host ms", "torch ms", "compiled ms", "torch / wend", "compiled / wend",
     "launches", "waits", "first s", "losses agree to", "note",
@@ -70,9 +73,16 @@ def ask(side: str, row: str, device: str, weights: Path, quick: bool, seconds: f
         return {"error": f"more than {seconds:.0f} s"}
     last = run.stdout.strip().splitlines()[-1:] or [""]
     if run.returncode or not last[0].startswith("{"):
-        told = [line for line in run.stderr.strip().splitlines() if line.strip()]
-        return {"error": told[-1][:160] if told else f"ended with {run.returncode}"}
+        return {"error": cause_of(run.stderr, run.returncode)}
     return json.loads(last[0])
+
+
+def cause_of(log: str, status: int) -> str:
+    """Return the last line of a log that names an exception; else how the process ended."""
+    lines = [line for line in log.splitlines() if re.match(r"[\w.]*(Error|Exception|Warning)\b", line)]
+    if lines and not log.rstrip().endswith(CRASHED):
+        return lines[-1][:160]
+    return f"crashed, with status {status}"
 
 
 def row_of(name: str, answers: dict[str, Any]) -> dict[str, Any]:

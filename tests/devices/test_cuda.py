@@ -12,7 +12,7 @@ from cuda_stand_in import Card, CUresult, StandIn
 import wend as torch
 from tries import own_trie
 from wend._engine.base.devices import device
-from wend._engine.base.errors import CompileError, DeviceError, OutOfMemoryError
+from wend._engine.base.errors import CompileError, DeviceError, OutOfMemory
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime.devices import cuda, queue
 from wend._engine.runtime.devices.driver import Call
@@ -92,7 +92,9 @@ def test_only_cards_that_can_be_used_count(monkeypatch):
     cards = Card((6, 1)), Card((8, 0)), Card((9, 0), shares=False), Card((10, 3))
     cuda_stand_in.installed(monkeypatch, StandIn(*cards))
     assert cuda.count() == 2
-    assert cuda.CUDADriver(device("cuda", 1)).properties.name == "Card 3"
+    driver = cuda.CUDADriver(device("cuda", 1))
+    assert (driver.properties.name, driver.properties.capability) == ("Card 3", (10, 3))
+    assert driver.target.cpu == "sm_100"
 
 
 def test_a_tensor_on_an_absent_card_is_refused(monkeypatch):
@@ -138,8 +140,7 @@ def test_llvm_knows_each_target(capability):
 
 
 def test_properties(driver, library):
-    assert driver.properties == ("Card 0", "NVIDIA", "12.8", library.memory, 132, "gpu")
-    assert driver.capability == (9, 0)
+    assert driver.properties == ("Card 0", "NVIDIA", "12.8", library.memory, 132, "gpu", (9, 0))
     assert driver.target.cpu == "sm_90"
 
 
@@ -196,7 +197,7 @@ def test_no_memory_left_is_told_by_the_pool(driver, library):
     library.memory = RING + (3 << 20)
     accelerator.empty((1 << 20) + 5, np.uint8)  # the block of the pool made room
     assert library.counts["cuMemFree"] == frees + 1
-    with pytest.raises(OutOfMemoryError, match="CUDA_ERROR_OUT_OF_MEMORY: what .* means"):
+    with pytest.raises(OutOfMemory, match="CUDA_ERROR_OUT_OF_MEMORY: what .* means"):
         accelerator.empty((1 << 23,), np.uint8)
     assert accelerator.pool.allocated == kept.nbytes
 

@@ -153,10 +153,7 @@ class Kernel(NamedTuple):
 
 
 class CUDADriver:
-    """A card of NVIDIA.
-
-    capability: the compute capability, as (major, minor)
-    """
+    """A card of NVIDIA."""
 
     def __init__(self, place: device) -> None:
         cu = calls()
@@ -165,8 +162,8 @@ class CUDADriver:
         self.place = place
         self._lost = ""  # why the card can do nothing more
         d = devices()[place.index or 0]
-        self.capability = _capability(cu, d)
-        self.target = target_of(*self.capability)
+        capability = _capability(cu, d)
+        self.target = target_of(*capability)
         self._modules: list[Any] = []
         self._context = self._do("cuDevicePrimaryCtxRetain", d)
         self._enter()
@@ -177,6 +174,7 @@ class CUDADriver:
         self.properties = Properties(
             name.strip(), "NVIDIA", f"{version // 1000}.{version % 1000 // 10}",
             int(self._do("cuDeviceTotalMem", d)), _attribute(cu, d, "MULTIPROCESSOR_COUNT"), "gpu",
+            capability,
         )  # fmt: skip
 
     def _do(self, name: str, *args: Any) -> Any:
