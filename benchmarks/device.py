@@ -79,7 +79,9 @@ def ask(side: str, row: str, device: str, weights: Path, quick: bool, seconds: f
 
 def cause_of(log: str, status: int) -> str:
     """Return the last line of a log that names an exception; else how the process ended."""
-    lines = [line for line in log.splitlines() if re.match(r"[\w.]*(Error|Exception|Warning)\b", line)]
+    lines = [
+        line for line in log.splitlines() if re.match(r"[\w.]*(Error|Exception|Warning)\b", line)
+    ]
     if lines and not log.rstrip().endswith(CRASHED):
         return lines[-1][:160]
     return f"crashed, with status {status}"
@@ -103,7 +105,9 @@ def row_of(name: str, answers: dict[str, Any]) -> dict[str, Any]:
     losses = [a["losses"] for a in answers.values() if "losses" in a]
     if "losses" in mine and len(losses) > 1:
         row["losses agree to"] = max(
-            abs(a - b) / max(abs(b), 1e-6) for other in losses for a, b in zip(mine["losses"], other)
+            abs(a - b) / max(abs(b), 1e-6)
+            for other in losses
+            for a, b in zip(mine["losses"], other)
         )
     return row
 
@@ -117,6 +121,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few steps, and every twelfth op")
     parser.add_argument("--rows", nargs="*", choices=list(ROWS), default=list(ROWS))
     parser.add_argument("--seconds", type=float, default=ALL, help="of all rows together, at most")
+    parser.add_argument("--each", type=float, default=ONE, help="of a side of a row, at most")
     args = parser.parse_args()
     end = time.perf_counter() + args.seconds
     sides = ["wend", "host"]
@@ -132,14 +137,16 @@ def main() -> None:
                 if left < 5:
                     answers[name][side] = {"error": "no time left"}
                     continue
-                limit = min(left, OPS if name == "ops" else ONE)
+                limit = min(left, OPS if name == "ops" else args.each)
                 weights = Path(folder) / f"{name}.npz"
                 answer = ask(side, name, args.device, weights, args.quick, limit)
                 answers[name][side] = answer
                 told = answer.get("error") or f"{answer.get('ms', 0):.4g} ms a step"
                 print(f"{side} {name}: {told}", file=sys.stderr, flush=True)
     rows = [row_of(name, answers[name]) for name in args.rows]
-    names = {a["name"] for by in answers.values() for s, a in by.items() if s != "host" and "name" in a}
+    names = {
+        a["name"] for by in answers.values() for s, a in by.items() if s != "host" and "name" in a
+    }
     device = ", ".join(sorted(names)) or "no device answered"
     columns = [c for c in COLUMNS if any(row.get(c) is not None for row in rows)]
     print(f"\n{args.device}: {device}\n\n{table(rows, columns)}")

@@ -13,12 +13,13 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "workloads"), str(HERE.parent / "tests"), str(HERE.parent / "tests/ops")]
+for folder in ("../tests/ops", "../tests", "workloads"):
+    sys.path.insert(0, str(HERE / folder))
 
 import common
 import numpy as np
@@ -127,7 +128,9 @@ def ops_on(device: str, seconds: float, every: int) -> dict[str, Any]:
         elif len(got) != len(want):
             told = f"{len(got)} results and gradients, not {len(want)}"
         else:
-            told = next(filter(None, (harness.difference(a, b, True) for a, b in zip(got, want))), "")
+            told = next(
+                filter(None, (harness.difference(a, b, True) for a, b in zip(got, want))), ""
+            )
         if told:
             wrong.setdefault(op.name, told[:200])
         right.add(op.name)
@@ -191,7 +194,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     args = parser.parse_args()
     torch.manual_seed(0)
-    compute: Callable[[], dict[str, Any]]
     if args.row == "ops":
         row = ops_on(args.device, 0.8 * args.seconds, 12 if args.quick else 1)
     else:

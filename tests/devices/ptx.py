@@ -96,7 +96,10 @@ def written(target: Target, ops: Iterable[Any], kinds: Iterable[DType] | None = 
     """
     suite, name = Suite(), [""]
     # Deterministic: groups and parts leave all paths to plans.
-    with watched(suite, target, name), config.override(compile=True, wait=False, deterministic=True):
+    with (
+        watched(suite, target, name),
+        config.override(compile=True, wait=False, deterministic=True),
+    ):
         for op in ops:
             taken = harness.supported(op)
             first = dtypes.float32 if dtypes.float32 in taken else taken[0]

@@ -1,12 +1,13 @@
 """Angles beyond a million, less multiples of pi / 2: by whole numbers of 64 bits, on accelerators.
 
-An angle is m * 2**e with a whole m of 53 bits. Of 2 / pi only 192 bits count: those before them
-add multiples of 4 to the product, those behind them nothing. After M. Payne and R. Hanek,
+An angle is m * 2**e with a whole m of 53 bits. Only 192 bits of 2 / pi count: earlier bits add
+multiples of 4 to the product, later bits next to nothing. After M. Payne and R. Hanek,
 "Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from wend._engine.base import dtypes
@@ -14,7 +15,7 @@ from wend._engine.compiler.llvm_ir.operand import Operand, where
 from wend._engine.compiler.mathlib.parts import two_product, two_sum
 
 # fmt: off
-#: 64 zeros and the binary digits of 2 / pi, in words of 64 bits: as many as the largest float64 needs.
+#: 64 zeros and the binary digits of 2 / pi, in words of 64 bits, for the largest float64.
 _DIGITS: Final = (
     0x0000000000000000, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041,
     0xFE5163ABDEBBC561, 0xB7246E3A424DD2E0, 0x06492EEA09D1921C, 0xFE1DEB1CB129A73E,
@@ -40,9 +41,7 @@ def nearest_quadrant(a: Operand) -> tuple[Operand, Operand, Operand]:
     words = _digits_from(exponent + _BEFORE)
     product = _product([part for word in reversed(words) for part in (word & _LOW, _high(word))],
                        [mantissa & _LOW, _high(mantissa)])  # fmt: skip
-    low, middle, high = (
-        product[k] | product[k + 1] << 32 for k in range(0, len(product), 2)
-    )
+    low, middle, high = (product[k] | product[k + 1] << 32 for k in range(0, len(product), 2))
     # Two bits before the point; the digits behind it as a signed number, which rounds to nearest.
     turns = high.logical_shift(62)
     first = high << 2 | middle.logical_shift(62)
@@ -76,7 +75,7 @@ def _digits_from(first: Operand) -> list[Operand]:
     by = first & 63
     return [
         here << by | there.logical_shift(1).logical_shift(63 - by)
-        for here, there in zip(words, words[1:])
+        for here, there in pairwise(words)
     ]
 
 

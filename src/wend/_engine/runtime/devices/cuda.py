@@ -24,8 +24,8 @@ from wend._engine.compiler.llvm_ir.jit import Target
 from wend._engine.runtime.devices.driver import Call, Properties
 from wend._engine.runtime.devices.queue import DRIVERS
 
-#: Cards that LLVM makes code for, by compute capability, with the first PTX that names these. Of a
-#: card in between, the driver takes the code for the card before.
+#: Cards that LLVM makes code for, by compute capability, with the first PTX that names these. The
+#: driver of a card in between takes the code for the card before.
 GENERATIONS: Final = {
     70: "ptx60", 75: "ptx63", 80: "ptx70", 86: "ptx71", 89: "ptx78", 90: "ptx80", 100: "ptx86",
     120: "ptx87",
@@ -140,7 +140,7 @@ def count() -> int:
     return len(devices())
 
 
-class Kernel(NamedTuple):
+class CUDAFunction(NamedTuple):
     """A function of a module.
 
     function: CUDA's     arguments: the address of the ring, and the place of the block in the ring
@@ -254,7 +254,7 @@ class CUDADriver:
         words = np.array([ring, 0, 0, 0], np.int64)
         at = words.ctypes.data
         words[2:] = at, at + 8
-        return [Kernel(function, words, at + 16) for function in functions]
+        return [CUDAFunction(function, words, at + 16) for function in functions]
 
     def launch(self, calls: Sequence[Call]) -> None:
         """See `Driver`."""
