@@ -111,6 +111,8 @@ class Run:
         self.train, self.test = load(seed, args.limit)
         self.model = MODELS[name]()
         same_start(self.model, args)
+        self.model.to(args.device)
+        self.device = args.device
         if args.plain:
             for module in self.model.modules():
                 if isinstance(module, nn.Dropout):
@@ -144,6 +146,7 @@ class Run:
 
     def step(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         """Train on one batch."""
+        images, labels = images.to(self.device), labels.to(self.device)
         loss = F.cross_entropy(self.model(images), labels, label_smoothing=0.1)
         self.optimizer.zero_grad()
         loss.backward()
@@ -154,7 +157,7 @@ class Run:
     def accuracy(self) -> float:
         """Return the share of the held-out images that are read right."""
         self.model.eval()
-        images, labels = self.test.tensors
+        images, labels = (t.to(self.device) for t in self.test.tensors)
         with torch.no_grad():
             right = (self.model(images).argmax(dim=1) == labels).float().mean().item()
         self.model.train()
@@ -164,7 +167,7 @@ class Run:
         """Return a hash of every bit of the weights."""
         digest = hashlib.sha256()
         for value in self.model.state_dict().values():
-            digest.update(value.numpy().tobytes())
+            digest.update(value.cpu().numpy().tobytes())
         return digest.hexdigest()
 
 
@@ -216,6 +219,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--model", choices=[*MODELS, "both"], default="both")
     parser.add_argument("--seeds", type=int, default=5, help="seeds to train from")
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, xpu: where the nets train")
     parser.add_argument("--limit", type=int, default=1797, help="images")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument(

@@ -451,12 +451,3 @@ class TieredPlanner:
         if not config.settings.compile:
             return ReferencePlan(path, wanted, roots)
         return TieredPlan(path, wanted, roots)
-
-    def plan_on_processor(
-        self, path: PathGraph, wanted: frozenset[int]
-    ) -> ReferencePlan | TieredPlan:
-        """Return a plan that runs on the processor, wherever the values of the path lie."""
-        plan = self.plan(path, wanted, frozenset())
-        reference = plan.reference if isinstance(plan, TieredPlan) else plan
-        reference.place = None
-        return plan

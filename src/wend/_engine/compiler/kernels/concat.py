@@ -40,8 +40,8 @@ def lower_cat(low: Lowering, node: Node) -> bool:
     inputs = movement.joined(low, node)
     if inputs is None:
         return low.refuse("an operand is an empty vector beside tensors of more dims")
-    few = len(inputs) <= movement.MAX_PARTS
-    if not few or (node.outputs[0] in low.joined and not written_for().is_device):
+    many = len(inputs) > movement.MAX_PARTS or node.outputs[0] in low.joined
+    if many and not written_for().is_device:
         return lower_join(low, node, inputs)
     return movement.cat(low, node, inputs)
 

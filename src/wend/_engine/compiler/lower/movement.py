@@ -89,22 +89,42 @@ def joined(low: Lowering, node: Node) -> list[int] | None:
 
 
 def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
-    """Tensors in a row: each is read where the loop has come to that tensor."""
+    """Tensors in a row: each is read where the loop has come to that tensor.
+
+    More than `MAX_PARTS` are joined in several rows first.
+    """
     f = low.function
     out = node.outputs[0]
     space = f.shape(out)
-    rank = len(space)
-    dim = normalize_dim(node.prim.dim, rank, "cat")
-    every = tuple(range(rank))
+    dim = normalize_dim(node.prim.dim, len(space), "cat")
+    for i in inputs:
+        if any(n != m for d, (n, m) in enumerate(zip(f.shape(i), space)) if d != dim):
+            return low.refuse("operands are not known to be of the same size beside the joined dim")
+    while len(inputs) > MAX_PARTS:
+        rows = []
+        for k in range(0, len(inputs), MAX_PARTS):
+            some = inputs[k : k + MAX_PARTS]
+            extent = ZERO
+            for i in some:
+                extent = add(extent, f.shape(i)[dim])
+            row = f.fresh((*space[:dim], extent, *space[dim + 1 :]), f.dtypes[out])
+            _join(low, node, some, row, dim)
+            rows.append(row)
+        inputs = rows
+    _join(low, node, inputs, out, dim)
+    return True
+
+
+def _join(low: Lowering, node: Node, inputs: list[int], out: int, dim: int) -> None:
+    """Add the loops that put values in a row along a dim."""
+    f = low.function
+    space = f.shape(out)
+    every = tuple(range(len(space)))
     reads, first = [], ZERO
     for i in inputs:
-        shape = f.shape(i)
-        if any(n != m for d, (n, m) in enumerate(zip(shape, space)) if d != dim):
-            return low.refuse("operands are not known to be of the same size beside the joined dim")
-        reads.append(Read(i, every, ((dim, first, shape[dim]),)))
-        first = add(first, shape[dim])
-    f.add(Op(MAP, node, node.outputs, reads, space, every, _one_of(f.dtypes[out])))
-    return True
+        reads.append(Read(i, every, ((dim, first, f.shape(i)[dim]),)))
+        first = add(first, f.shape(i)[dim])
+    f.add(Op(MAP, node, (out,), reads, space, every, _one_of(f.dtypes[out])))
 
 
 @cache

@@ -272,6 +272,8 @@ def sorted_out(batch: FlushJob) -> Execution:
 
     Raises Unsuited if another executor has to run the flush.
     """
+    if accelerator_among(v.type for v in batch.values) is not None:
+        raise Unsuited(ON_ACCELERATOR)
     if BOOK.begin():
         try:
             return Execution(batch)
@@ -391,7 +393,7 @@ def why_not(batch: FlushJob, live: list[int]) -> str:
         return "several threads record ops"
     if not allowed():
         return "autobatch(False) or deterministic algorithms are on"
-    if batch.state is not None and accelerator_among(v.type for v in batch.values) is not None:
+    if accelerator_among(v.type for v in batch.values) is not None:
         return ON_ACCELERATOR
     if not suits_groups(batch.state, batch.states) and not awaits_code(batch, live):
         return "its path may come back: machine code is quicker"

@@ -65,7 +65,7 @@ class TemplateFunction:
         own.asked, own.same = path.asked, path.same
         settle(own)
         own.leaves = [(i, 0) for i in range(n)]
-        self.plan = TieredPlanner().plan_on_processor(own, frozenset(names.values()))
+        self.plan = TieredPlanner().plan(own, frozenset(names.values()), _NONE)
 
     def made_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
         """Return the types of the values that the plan makes."""
