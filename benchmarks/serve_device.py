@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-for folder in ("../tests/ops", "../tests", "workloads"):
-    sys.path.insert(0, str(HERE / folder))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/ops"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "workloads"))
 
 import common
 import numpy as np
