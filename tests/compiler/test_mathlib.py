@@ -10,6 +10,7 @@ from targets import targets
 
 from wend._engine.base import dtypes
 from wend._engine.compiler import mathlib
+from wend._engine.compiler.llvm_ir import jit
 
 NUMPY = {
     "asin": "arcsin",
@@ -243,3 +244,45 @@ def test_integer_division_at_the_ends(dtype):
     for a, b, q in zip(x.tolist(), y.tolist(), got.tolist(), strict=True):
         want = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
         assert q == (want + info.max + 1) % 2 ** (8 * info.dtype.itemsize) + info.min, (a, b)
+
+
+# -- without the C library, as on accelerators --------------------------------------------------
+
+
+@pytest.fixture
+def no_library(monkeypatch):
+    """Functions are written as for accelerators; the processor runs them."""
+    calls = property(lambda builder: False)
+    monkeypatch.setattr(elementwise.VectorBuilder, "calls_library", calls)
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_large_angles_without_a_library(name, lanes, no_library):
+    """An angle next to a multiple of pi / 2 is among them: 5.3e-19 away, the nearest there is."""
+    words = np.random.default_rng(4).integers(0, 1 << 63, 6000, dtype=np.uint64)
+    drawn = words.view(np.float64)
+    drawn = drawn[np.isfinite(drawn) & (drawn > 1e6)][:1992]
+    near = 6381956970095103 * 2.0**797
+    x = np.concatenate([drawn, [near, -near, 1e6, 1000001.0, 1e22, -1e300, INF, NAN]])
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(x.astype(np.longdouble))
+        got, _ = elementwise.run(lambda b, x: b.function(name, x), [x], lanes, jit.host())
+    assert ulps(got, want).max() <= BOUND
+
+
+def test_lgamma_without_a_library(no_library):
+    special = pytest.importorskip("scipy.special")
+    rng = np.random.default_rng(5)
+    drawn = [
+        rng.uniform(-30, 30, 3000),
+        rng.uniform(0.4, 3, 1000),
+        10 ** rng.uniform(-300, 305, 992),
+    ]
+    ends = [0.0, -0.0, 1.0, 2.0, -3.0, INF, -INF, NAN]
+    x = np.concatenate([*drawn, ends])
+    with np.errstate(all="ignore"):
+        want = special.gammaln(x)
+        got, _ = elementwise.run(lambda b, x: b.function("lgamma", x), [x], 8, jit.host())
+        near = np.abs(got - want) <= 1e-14 * np.maximum(np.abs(want), 1)
+    assert np.all(near | (got == want) | (np.isnan(got) & np.isnan(want)))

@@ -5,6 +5,13 @@ from __future__ import annotations
 from wend._engine.base.devices import COUNTERS
 
 
+def count_cuda() -> int:
+    """The number of NVIDIA's cards."""
+    from wend._engine.runtime.devices import cuda
+
+    return cuda.count()
+
+
 def count_xpu() -> int:
     """The number of OpenCL devices."""
     from wend._engine.runtime.devices import opencl
@@ -12,4 +19,5 @@ def count_xpu() -> int:
     return opencl.count()
 
 
+COUNTERS["cuda"] = count_cuda
 COUNTERS["xpu"] = count_xpu

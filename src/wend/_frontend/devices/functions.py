@@ -48,18 +48,12 @@ class DeviceProperties:
         self.name, self.vendor, self.driver_version = facts.name, facts.vendor, facts.version
         self.type, self.total_memory = facts.kind, facts.total_memory
         self.multi_processor_count = self.max_compute_units = self.gpu_eu_count = facts.units
-        self.major, self.minor = _capability(unit)
+        self.major, self.minor = facts.capability
 
     def __repr__(self) -> str:
         shown = ("name", "vendor", "driver_version", "type", "multi_processor_count")
         facts = ", ".join(f"{key}={getattr(self, key)!r}" for key in shown)
         return f"_DeviceProperties({facts}, total_memory={self.total_memory >> 20}MB)"
-
-
-def _capability(unit: Accelerator) -> tuple[int, int]:
-    """(major, minor) of a target such as sm_90; (0, 0) for targets without such a number."""
-    digits = "".join(c for c in unit.target.cpu if c.isdigit())
-    return (int(digits[:-1]), int(digits[-1])) if len(digits) > 1 else (0, 0)
 
 
 class DeviceFunctions:
@@ -113,7 +107,9 @@ class DeviceFunctions:
     def get_device_capability(self, device: DeviceLike = None) -> Any:
         """(major, minor) of a device of NVIDIA; a dict of facts of other devices."""
         unit = unit_at(self._kind, device, "get_device_capability")
-        return _capability(unit) if unit.target.is_nvidia else vars(DeviceProperties(unit))
+        if unit.target.is_nvidia:
+            return unit.driver.properties.capability
+        return vars(DeviceProperties(unit))
 
     def get_arch_list(self) -> list[str]:
         """The names of the processors that kernels are made for; [] if there is no device."""

@@ -52,7 +52,7 @@ PASSES: Final = (
 )
 
 #: Passes that write integers of odd sizes, which SPIR-V lacks.
-_NOT_FOR_DEVICES: Final = frozenset({"instruction_combine"})
+_NOT_FOR_SPIRV: Final = frozenset({"instruction_combine"})
 
 #: The processors that the generator knows, as named by `platform.machine`.
 _PROCESSORS: Final = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
@@ -127,7 +127,12 @@ class Target(Record):
     @property
     def is_device(self) -> bool:
         """Whether this is an accelerator, by OpenCL or of NVIDIA."""
-        return self.triple.startswith(("spirv64", "nvptx64"))
+        return self.is_spirv or self.is_nvidia
+
+    @property
+    def is_spirv(self) -> bool:
+        """Whether this is an accelerator by OpenCL."""
+        return self.triple.startswith("spirv64")
 
     @property
     def is_nvidia(self) -> bool:
@@ -624,7 +629,7 @@ def _optimized(
                 item.linkage = "internal"
     passes = binding.create_new_module_pass_manager()
     for name in PASSES:
-        if not (target.is_device and name in _NOT_FOR_DEVICES):
+        if not (target.is_spirv and name in _NOT_FOR_SPIRV):
             getattr(passes, f"add_{name}_pass")()
     passes.run(module, _builder(target))
     return module

@@ -87,7 +87,7 @@ class Operand:
         """Return whether the value is NaN, as a condition."""
         return self.differs(self)
 
-    def logical_shift(self, count: int) -> Operand:
+    def logical_shift(self, count: Operand | int) -> Operand:
         """Shifted right, zeros in front."""
         kind = self.b.type_of(self.dtype)
         by = self.of(count).name

@@ -85,6 +85,10 @@ class VectorCode(Protocol):
     def converts_halves(self) -> bool:
         """Whether the processor converts float16 by itself."""
 
+    @property
+    def calls_library(self) -> bool:
+        """Whether code may call the C library."""
+
     def type_of(self, dtype: DType) -> str:
         """LLVM's type of a value of this dtype."""
 

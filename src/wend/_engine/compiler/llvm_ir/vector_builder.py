@@ -68,6 +68,11 @@ class Instructions:
         """Whether the processor converts float16 by itself."""
         return self.target.converts_halves
 
+    @property
+    def calls_library(self) -> bool:
+        """Whether code may call the C library."""
+        return not self.target.is_device
+
     # -- types --------------------------------------------------------------------------------
 
     def type_of(self, dtype: DType) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from wend._engine.base import dtypes
 from wend._engine.compiler.llvm_ir.operand import Operand, where
 from wend._engine.compiler.mathlib.parts import repeat, wide
-from wend._engine.compiler.mathlib.trigonometric import tan
+from wend._engine.compiler.mathlib.trigonometric import sin, tan
 from wend._engine.ops.functions.tables import BERNOULLI
 
 #: From here on the asymptotic series are exact enough.
@@ -16,10 +16,17 @@ _FAR: Final = 10.0
 
 
 def lgamma(x: Operand) -> Operand:
-    """log |gamma(x)|, lane by lane by the C library."""
-    b = x.b
-    b.module.need("declare lgamma", lambda _: "declare double @lgamma(double)")
+    """log |gamma(x)|."""
     y = wide(x)
+    logarithm = _by_library(y) if x.b.calls_library else _lgamma(y)
+    # As in SciPy and PyTorch, but not in C.
+    return where(y.equals(-math.inf), y, logarithm).to(x.dtype)
+
+
+def _by_library(y: Operand) -> Operand:
+    """log |gamma(y)| of a float64, lane by lane by the C library."""
+    b = y.b
+    b.module.need("declare lgamma", lambda _: "declare double @lgamma(double)")
     kind = b.type_of(dtypes.float64)
     total = "poison"
     for lane in range(b.lanes):
@@ -30,9 +37,33 @@ def lgamma(x: Operand) -> Operand:
         if b.lanes > 1:
             one = b.text.let(f"insertelement {kind} {total}, double {one}, i64 {lane}")
         total = one
-    logarithm = y.made(total, y.dtype)
-    # As in SciPy and PyTorch, but not in C.
-    return where(y.equals(-math.inf), y, logarithm).to(x.dtype)
+    return y.made(total, y.dtype)
+
+
+def _lgamma(y: Operand) -> Operand:
+    """log |gamma(y)| of a float64; near 1, 2 and zeros below 0 to an absolute error of 1e-14."""
+    below = y < 0.5
+    above = _lgamma_above(where(below, 1.0 - y, y))
+    # gamma(x) gamma(1 - x) = pi / sin(pi x), whose period is 2.
+    sine = abs(sin((y - y.round()) * math.pi))
+    return where(below, (math.pi / sine).call("log") - above, above)
+
+
+def _lgamma_above(x: Operand) -> Operand:
+    """log gamma(x) of x >= 1/2, by Stirling's series."""
+
+    def step(state: list[Operand]) -> list[Operand]:
+        z, product = state
+        near = z < _FAR
+        return [where(near, z + 1.0, z), where(near, product * z, product)]
+
+    z, product = repeat([x, x.constant(1.0)], lambda state: state[0] < _FAR, step)
+    inverse = 1.0 / z
+    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
+    series = inverse * (inverse * inverse).polynomial(terms)
+    log = z.call("log")
+    rest = series + 0.5 * math.log(2 * math.pi) - product.call("log")
+    return where(z.equals(math.inf), z, (log - 1.0) * z - log * 0.5 + rest)
 
 
 def digamma(x: Operand) -> Operand:

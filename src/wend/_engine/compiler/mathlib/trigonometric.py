@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from wend._engine.compiler.llvm_ir.operand import Operand, where
+from wend._engine.compiler.mathlib.far_angles import nearest_quadrant
 from wend._engine.compiler.mathlib.parts import nearest, rarely, two_sum, whole_bits, wide
 
 # fmt: off
@@ -51,7 +52,7 @@ _PARTS: Final = (
     float.fromhex("0x1.3198a2e037073p-69"),
 )
 _TWO_OVER_PI: Final = 0.6366197723675814
-#: Beyond this limit the C library reduces the argument.
+#: Beyond this limit the C library does the work, on accelerators `far_angles`.
 _LARGE: Final = 1e6
 # The same three parts of float32, and the limit beyond which float64 reduces the argument.
 _PARTS_SINGLE: Final = (
@@ -94,14 +95,24 @@ def _reduced(x: Operand, double: bool) -> _Reduced:
     high = n.fma(-second, r)
     low = n.fma(-third, n.fma(-second, r - high))
     r = high + low
-    low = (high - r) + low
+    return _precisely(r, (high - r) + low, whole_bits(n))
+
+
+def _precisely(r: Operand, low: Operand, quadrant: Operand) -> _Reduced:
+    """`_Reduced` of the rest r + low, to float64's precision."""
     z = r * r
     half = z * 0.5
     top = 1.0 - half
     sine, sine_low = two_sum(r, (r * z).fma(z.polynomial(_SIN[True]), low * top))
     rest = (z * z).fma(z.polynomial(_COS[True]), ((1.0 - top) - half) - r * low)
     cosine, cosine_low = two_sum(top, rest)
-    return _Reduced(sine, cosine, whole_bits(n), sine_low, cosine_low)
+    return _Reduced(sine, cosine, quadrant, sine_low, cosine_low)
+
+
+def _far(a: Operand) -> _Reduced:
+    """`_Reduced` of a finite float64 >= _LARGE, to float64's precision."""
+    n, r, low = nearest_quadrant(a)
+    return _precisely(r, low, n)
 
 
 def _reduced_single(x: Operand) -> _Reduced:
@@ -127,8 +138,13 @@ def _periodic(name: str, formula: _Formula, single: bool) -> Callable[[Operand],
         usual = formula(_reduced(a, x.is_double), y)
         # Infinities and NaN give NaN either way.
         large = (a > _LARGE) & (a < math.inf)
-        result = rarely(large, usual, lambda: Operand(y.b, y.b.intrinsic(name, y.value)))
-        return result.to(x.dtype)
+
+        def far() -> Operand:
+            if y.b.calls_library:
+                return Operand(y.b, y.b.intrinsic(name, y.value))
+            return formula(_far(a), y)
+
+        return rarely(large, usual, far).to(x.dtype)
 
     def function(x: Operand) -> Operand:
         if x.is_double or not single:

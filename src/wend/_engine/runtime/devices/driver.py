@@ -20,6 +20,7 @@ class Properties(NamedTuple):
     total_memory: in bytes
     units: the processors that run groups
     kind: "gpu", "cpu" or "accelerator"
+    capability: of NVIDIA's cards, as (major, minor); (0, 0) for other devices
     """
 
     name: str
@@ -28,6 +29,7 @@ class Properties(NamedTuple):
     total_memory: int
     units: int
     kind: str
+    capability: tuple[int, int] = (0, 0)
 
 
 class Call(NamedTuple):

@@ -1,0 +1,278 @@
+"""NVIDIA's cards, as `cuda`: through the package cuda-bindings, which the extra `cuda` installs.
+
+Code is the text of PTX, which the driver of the card assembles. Memory is managed: the processor
+reads and writes it too. Cards of which the processor cannot use memory at any time are left out.
+
+No card has run this code yet: kernels are assembled by NVIDIA's `ptxas`, and this module is tested
+with a stand-in of `cuda.bindings.driver`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from wend._engine.base.devices import COUNTERS, device
+from wend._engine.base.errors import CompileError, DeviceError
+from wend._engine.compiler.llvm_ir.jit import Target
+from wend._engine.runtime.devices.driver import Call, Properties
+from wend._engine.runtime.devices.queue import DRIVERS
+
+#: Cards that LLVM makes code for, by compute capability, with the first PTX that names these. The
+#: driver of a card in between takes the code for the card before.
+GENERATIONS: Final = {
+    70: "ptx60", 75: "ptx63", 80: "ptx70", 86: "ptx71", 89: "ptx78", 90: "ptx80", 100: "ptx86",
+    120: "ptx87",
+}  # fmt: skip
+#: Bytes of the message in which a driver says why it refuses a module.
+LOG: Final = 1 << 13
+#: Errors after which a process can do nothing more with the card.
+FINAL: Final = frozenset(
+    f"CUDA_ERROR_{name}"
+    for name in (
+        "ASSERT", "CONTEXT_IS_DESTROYED", "ECC_UNCORRECTABLE", "HARDWARE_STACK_ERROR",
+        "ILLEGAL_ADDRESS", "ILLEGAL_INSTRUCTION", "INVALID_ADDRESS_SPACE", "INVALID_PC",
+        "LAUNCH_FAILED", "LAUNCH_TIMEOUT", "MISALIGNED_ADDRESS", "UNKNOWN",
+    )
+)  # fmt: skip
+
+
+def target_of(major: int, minor: int) -> Target:
+    """Return the target for cards of a compute capability. Raises DeviceError for old cards."""
+    capability = 10 * major + minor
+    known = [c for c in GENERATIONS if c <= capability]
+    if not known:
+        raise DeviceError(
+            f"cuda: cards of compute capability {major}.{minor} are too old; "
+            f"Wend needs {min(GENERATIONS) / 10} at least"
+        )
+    return Target("nvptx64-nvidia-cuda", f"sm_{known[-1]}", f"+{GENERATIONS[known[-1]]}")
+
+
+def has_library() -> bool:
+    """Whether the system has the library of NVIDIA's driver."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:  # no driver is installed
+        return False
+    return True
+
+
+class Failure(Exception):
+    """An error of the driver, by its name and its description."""
+
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(f"{name}: {description}")
+        self.name = name
+
+
+class Calls:
+    """The functions of CUDA's driver.
+
+    library: the module `cuda.bindings.driver`
+    """
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+
+    def __call__(self, name: str, *args: Any) -> Any:
+        """Return the result of a function, the results if there are several. Raises Failure."""
+        status, *results = getattr(self.library, name)(*args)
+        if status != self.library.CUresult.CUDA_SUCCESS:
+            _, text = self.library.cuGetErrorString(status)
+            raise Failure(status.name, bytes(text or b"").decode() or "no description")
+        return results[0] if len(results) == 1 else results
+
+
+@functools.cache
+def calls() -> Calls | None:
+    """CUDA's driver, ready for use; None if there is none, or no card."""
+    try:
+        if not importlib.util.find_spec("cuda.bindings.driver") or not has_library():
+            return None
+    except ModuleNotFoundError:  # the extra is not installed
+        return None
+    from cuda.bindings import driver
+
+    ready = Calls(driver)
+    try:
+        ready("cuInit", 0)
+    except (Failure, RuntimeError):  # no card is there, or the library does not suit the system
+        return None
+    return ready
+
+
+@functools.cache
+def devices() -> list[Any]:
+    """All cards that Wend can use."""
+    cu = calls()
+    if cu is None:
+        return []
+    numbers = range(cu("cuDeviceGetCount"))
+    return [d for d in (cu("cuDeviceGet", n) for n in numbers) if _suits(cu, d)]
+
+
+def _attribute(cu: Calls, d: Any, name: str) -> int:
+    kinds = cu.library.CUdevice_attribute
+    return int(cu("cuDeviceGetAttribute", getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}"), d))
+
+
+def _capability(cu: Calls, d: Any) -> tuple[int, int]:
+    names = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR")
+    return _attribute(cu, d, names[0]), _attribute(cu, d, names[1])
+
+
+def _suits(cu: Calls, d: Any) -> bool:
+    """Whether a card is new enough, and shares its memory with the processor at any time."""
+    major, minor = _capability(cu, d)
+    new = 10 * major + minor >= min(GENERATIONS)
+    return new and bool(_attribute(cu, d, "CONCURRENT_MANAGED_ACCESS"))
+
+
+def count() -> int:
+    """How many cards there are."""
+    return len(devices())
+
+
+class CUDAFunction(NamedTuple):
+    """A function of a module.
+
+    function: CUDA's     arguments: the address of the ring, and the place of the block in the ring
+    pointers: the address of the addresses of these two words
+    """
+
+    function: Any
+    arguments: Any
+    pointers: int
+
+
+class CUDADriver:
+    """A card of NVIDIA."""
+
+    def __init__(self, place: device) -> None:
+        cu = calls()
+        assert cu is not None
+        self.cu = cu
+        self.place = place
+        self._lost = ""  # why the card can do nothing more
+        d = devices()[place.index or 0]
+        capability = _capability(cu, d)
+        self.target = target_of(*capability)
+        self._modules: list[Any] = []
+        self._context = self._do("cuDevicePrimaryCtxRetain", d)
+        self._enter()
+        # A stream that does not wait for those of other libraries.
+        self._stream = self._do("cuStreamCreate", cu.library.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        name = bytes(self._do("cuDeviceGetName", 256, d)).partition(b"\0")[0].decode()
+        version = int(self._do("cuDriverGetVersion"))
+        self.properties = Properties(
+            name.strip(), "NVIDIA", f"{version // 1000}.{version % 1000 // 10}",
+            int(self._do("cuDeviceTotalMem", d)), _attribute(cu, d, "MULTIPROCESSOR_COUNT"), "gpu",
+            capability,
+        )  # fmt: skip
+
+    def _do(self, name: str, *args: Any) -> Any:
+        """Call a function of the driver. Raises DeviceError."""
+        try:
+            return self.cu(name, *args)
+        except Failure as fault:
+            raise self._failed(fault) from fault
+
+    def _failed(self, fault: Failure) -> DeviceError:
+        """Return the error for a failure of the device, and remember failures for good."""
+        if fault.name in FINAL:
+            self._lost = str(fault)
+            return self._no_more()
+        return DeviceError(f"{self.place}: the device has failed: {fault}")
+
+    def _no_more(self) -> DeviceError:
+        return DeviceError(
+            f"{self.place}: the device has failed: {self._lost}. The content of its memory is "
+            "lost, and this process cannot use it again; begin anew from a checkpoint"
+        )
+
+    def _enter(self) -> None:
+        """Make the device's context that of this thread. Raises DeviceError if it is lost."""
+        if self._lost:
+            raise self._no_more()
+        self._do("cuCtxSetCurrent", self._context)
+
+    def allocate(self, size: int) -> int:
+        """See `Driver`."""
+        self._enter()
+        flags = self.cu.library.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL.value
+        try:
+            return int(self.cu("cuMemAllocManaged", size, flags))
+        except Failure as fault:
+            if fault.name == "CUDA_ERROR_OUT_OF_MEMORY":
+                raise MemoryError(str(fault)) from None
+            raise self._failed(fault) from fault
+
+    def free(self, address: int) -> None:
+        """See `Driver`."""
+        if not self._lost:  # the memory went with the context
+            self._enter()
+            self._do("cuMemFree", address)
+
+    def copy_in(self, address: int, source: int, size: int) -> None:
+        """See `Driver`."""
+        self._copy(address, source, size)
+
+    def copy_out(self, target: int, address: int, size: int) -> None:
+        """See `Driver`."""
+        self._copy(target, address, size)
+
+    def _copy(self, target: int, source: int, size: int) -> None:
+        self._enter()
+        self._do("cuMemcpyAsync", target, source, size, self._stream)
+        self.wait()
+
+    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[Any]:
+        """See `Driver`."""
+        self._enter()
+        options = self.cu.library.CUjit_option
+        log = bytearray(LOG)
+        keys = [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+        try:
+            module = self.cu("cuModuleLoadDataEx", code + b"\0", len(keys), keys, [log, LOG])
+            functions = [self.cu("cuModuleGetFunction", module, name.encode()) for name in names]
+        except Failure as fault:
+            if fault.name in FINAL:
+                raise self._failed(fault) from fault
+            told = bytes(log).partition(b"\0")[0].decode(errors="replace").strip()
+            told = f"\n{told}" if told else ""
+            raise CompileError(
+                f"{self.place}: the driver refuses a kernel for {self.target.cpu}: {fault}{told}"
+            ) from fault
+        self._modules.append(module)
+        words = np.array([ring, 0, 0, 0], np.int64)
+        at = words.ctypes.data
+        words[2:] = at, at + 8
+        return [CUDAFunction(function, words, at + 16) for function in functions]
+
+    def launch(self, calls: Sequence[Call]) -> None:
+        """See `Driver`."""
+        self._enter()
+        cu, stream = self.cu, self._stream
+        try:
+            for kernel, block, groups, items in calls:
+                kernel.arguments[1] = block  # a launch copies its arguments
+                cu("cuLaunchKernel", kernel.function, groups, 1, 1, items, 1, 1, 0, stream,
+                   kernel.pointers, 0)  # fmt: skip
+        except Failure as fault:
+            raise self._failed(fault) from fault
+
+    def wait(self) -> None:
+        """See `Driver`."""
+        self._enter()
+        self._do("cuStreamSynchronize", self._stream)
+
+
+COUNTERS["cuda"] = count
+DRIVERS["cuda"] = CUDADriver
