@@ -308,8 +308,6 @@ from wend._frontend.rare.foreach import _foreach_tanh_ as _foreach_tanh_
 from wend._frontend.rare.foreach import _foreach_trunc as _foreach_trunc
 from wend._frontend.rare.foreach import _foreach_trunc_ as _foreach_trunc_
 from wend._frontend.rare.foreach import _foreach_zero_ as _foreach_zero_
-from wend._frontend.rare.streams import Event as Event
-from wend._frontend.rare.streams import Stream as Stream
 from wend._frontend.rare.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
 from wend._frontend.rare.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from wend._frontend.rare.switches import is_warn_always_enabled as is_warn_always_enabled

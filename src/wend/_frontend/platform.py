@@ -10,8 +10,7 @@ from typing import Any
 
 from wend._engine.base.devices import CPU, DeviceLike, accelerator_kind, device, usable
 from wend._engine.base.devices import device as Device
-from wend._engine.base.errors import DeviceError, ExecutionError
-from wend._engine.base.errors import OutOfMemory as OutOfMemoryError
+from wend._engine.base.errors import DeviceError, ExecutionError, OutOfMemoryError
 from wend._engine.base.tracebacks import short_errors
 
 NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"

@@ -66,6 +66,10 @@ class DeviceError(WendError, RuntimeError):
     """A device that is not there, or operands on different devices."""
 
 
+class OutOfMemoryError(WendError, RuntimeError):
+    """An accelerator has no memory left for a tensor. Nothing has been changed."""
+
+
 class GraphError(WendError, RuntimeError):
     """A gradient that cannot be had: a freed graph, a value without a history, a bad root."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.base.errors import OutOfMemory
+from wend._engine.base.errors import OutOfMemoryError
 
 #: Blocks are so many bytes, or a multiple; larger blocks are rounded to an eighth of a power of 2.
 LEAST, FINE = 512, 3
@@ -71,7 +71,7 @@ class Pool:
         self.count = 0  # of all arrays so far
 
     def empty(self, shape: Any, dtype: Any) -> Any:
-        """Return an array without a content. Raises OutOfMemory."""
+        """Return an array without a content. Raises OutOfMemoryError."""
         dtype = np.dtype(dtype)
         shape = shape if isinstance(shape, tuple) else (shape,)
         size = rounded(math.prod(shape) * dtype.itemsize)
@@ -86,7 +86,7 @@ class Pool:
         return array if array.dtype == dtype else array.view(dtype)
 
     def reserve(self, size: int) -> int:
-        """Return the address of a new block. Raises OutOfMemory if nothing is left."""
+        """Return the address of a new block. Raises OutOfMemoryError if nothing is left."""
         if self.limit is not None and self.reserved + size > self.limit:
             self.shed()
             if self.reserved + size > self.limit:
@@ -105,9 +105,9 @@ class Pool:
         self.most_reserved = max(self.most_reserved, self.reserved)
         return address
 
-    def no_memory(self, size: int, why: str) -> OutOfMemory:
+    def no_memory(self, size: int, why: str) -> OutOfMemoryError:
         """The error for a block that cannot be had."""
-        return OutOfMemory(
+        return OutOfMemoryError(
             f"{self.name}: out of memory. Tried to allocate {readable(size)}: {why}. "
             f"{readable(self.allocated)} are in use by tensors; a smaller batch, "
             "torch.utils.checkpoint, or keeping fewer tensors helps. Nothing has been changed"
