@@ -4,7 +4,7 @@
 # checkers too. A room is a folder or a single module.
 ROOMS = """
 compiler: ir llvm_ir mathlib schedule stages codegen lower kernels.matmul kernels kernels.conv
-    kernels.attention ready_made parallel emit place pipeline verifier aot
+    kernels.attention kernels.on_device ready_made parallel emit place pipeline verifier aot
 runtime: backend donation flush_log native numpy_executor repair executors devices compiled verify
     tiers batching fibers parts report flush measure
 """

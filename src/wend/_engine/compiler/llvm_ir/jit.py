@@ -1,4 +1,4 @@
-"""From LLVM's textual language to machine code in memory: the one file that names llvmlite.
+"""From LLVM's textual language to machine code in memory: the only file beside `spirv_server` that names llvmlite.
 
     library = compile_module(text, ["kernel"])      # now, in this thread
     compile_later(text, ["kernel"], callback)       # in the background thread
@@ -528,7 +528,7 @@ def device_code(text: str, target: Target) -> bytes:
 
 
 def kept_translation(code: bytes, about: str) -> bytes | None:
-    """Return what a driver has made of a module before, in any process; None if it has not.
+    """Return a driver's translation of a module, made before, in any process; None if it has not.
 
     about: the driver and all that its translation depends on
     """
@@ -537,7 +537,7 @@ def kept_translation(code: bytes, about: str) -> bytes | None:
 
 
 def keep_translation(code: bytes, about: str, translation: bytes) -> None:
-    """Keep what a driver has made of a module: see `kept_translation`."""
+    """Keep a driver's translation of a module: see `kept_translation`."""
     with _lock:
         _object_cache().put(_translation_key(code, about), translation)
 

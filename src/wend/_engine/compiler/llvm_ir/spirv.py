@@ -47,7 +47,7 @@ at_fork(lambda: None, lambda: None, _forget)
 
 
 def spirv_of(text: str) -> bytes:
-    """Return a module of LLVM as SPIR-V; one call at a time. Raises CompileError."""
+    """Return a module of LLVM as SPIR-V; calls follow each other. Raises CompileError."""
     global _server
     try:
         if _server is None or _server.poll() is not None:

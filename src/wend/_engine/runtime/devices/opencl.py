@@ -90,7 +90,7 @@ class OpenCLDriver:
         self.queue = cl.CommandQueue(self.context, d)
         self._memory: dict[int, Any] = {}
         settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith("CL_CONFIG_"))
-        #: What a translation depends on.
+        #: The facts that a translation depends on.
         self.about = "\0".join((d.platform.version, d.name, d.driver_version, *settings))
         kinds = {cl.device_type.CPU: "cpu", cl.device_type.GPU: "gpu"}
         self.properties = Properties(

@@ -17,7 +17,7 @@ from wend._engine.compiler.kernels.conv.lowering import ROLES
 from wend._engine.compiler.kernels.on_device.tiles import COMMON, NAME, TileCode
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
 
-#: What is known of each spatial dim: extents, steps, padding in front, strides in elements.
+#: Facts of each spatial dim: extents, steps, padding in front, strides in elements.
 _SIDES = ("taps places sizes stride dilation pad weight_step out_step input_step").split()
 
 
@@ -31,7 +31,7 @@ def words_of(sides: int) -> list[str]:
 
 
 def device_convolution(f: Function, op: Op) -> Kernel:
-    """Return the kernel of a convolution, or of one of the two gradients."""
+    """Return the kernel of a convolution, or of a gradient."""
     node, prim = op.node, op.node.prim
     sides = len(prim.stride)
     dtype = f.dtypes[op.out]
@@ -102,7 +102,7 @@ def geometry(f: Function, node: Any, values: dict[str, int]) -> dict[str, Poly]:
 
 @cache
 def convolution_text(target: Target, name: str, dtype: DType, sides: int) -> str:
-    """Return the module of a convolution, or of one of the two gradients."""
+    """Return the module of a convolution, or of a gradient."""
     return ConvolutionCode(target, name, dtype, sides).write()
 
 
@@ -145,7 +145,7 @@ class ConvolutionCode(TileCode):
     def window(self, places: list[str], taps: list[str]) -> tuple[list[str], str]:
         """The places of the input that taps of windows read, and whether all exist."""
         w, text = self.word, self.text
-        found, inside = [], "true"
+        read, inside = [], "true"
         for d, (place, tap) in enumerate(zip(places, taps, strict=True)):
             begin = text.let(f"mul i64 {place}, {w[f'stride{d}']}")
             apart = text.let(f"mul i64 {tap}, {w[f'dilation{d}']}")
@@ -154,13 +154,13 @@ class ConvolutionCode(TileCode):
             # Places before the first are large numbers without a sign.
             here = text.let(f"icmp ult i64 {at}, {w[f'sizes{d}']}")
             inside = text.let(f"and i1 {inside}, {here}")
-            found.append(at)
-        return found, inside
+            read.append(at)
+        return read, inside
 
     def source(self, places: list[str], taps: list[str]) -> tuple[list[str], str]:
         """The windows of which taps read places of the input, and whether all exist."""
         w, text = self.word, self.text
-        found, inside = [], "true"
+        read, inside = [], "true"
         for d, (place, tap) in enumerate(zip(places, taps, strict=True)):
             apart = text.let(f"mul i64 {tap}, {w[f'dilation{d}']}")
             begin = text.let(f"add i64 {place}, {w[f'pad{d}']}")
@@ -172,8 +172,8 @@ class ConvolutionCode(TileCode):
             begun = text.let(f"icmp sge i64 {begin}, 0")
             for condition in (whole, here, begun):
                 inside = text.let(f"and i1 {inside}, {condition}")
-            found.append(number)
-        return found, inside
+            read.append(number)
+        return read, inside
 
     def left_at(self, left: str, row: str, step: str) -> tuple[str, str]:
         """See `TileCode`."""

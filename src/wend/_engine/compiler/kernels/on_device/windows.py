@@ -19,7 +19,7 @@ from wend._engine.compiler.llvm_ir.text import Module, Text
 from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type
 
 NAME = "windows"
-#: What is known of each dim of a window.
+#: Facts of each dim of a window.
 _SIDES = ("taps", "stride", "pad", "dilation", "counts", "sizes")
 
 
