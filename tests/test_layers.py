@@ -42,7 +42,7 @@ ALLOWED = {
         "serialization/*",
         "_tools/draws.py",  # numbers for Wend and PyTorch alike
     ],
-    "llvmlite": ["_engine/compiler/llvm_ir/jit.py"],
+    "llvmlite": ["_engine/compiler/llvm_ir/jit.py", "_engine/compiler/llvm_ir/spirv_server.py"],
     "ctypes": [
         "_engine/base/system.py",  # glibc's function for its heap
         "_engine/runtime/*",
