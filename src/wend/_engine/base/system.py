@@ -36,6 +36,8 @@ class System:
     links_libraries: ClassVar[bool] = False
     #: Whether `wend launch` and its ranks run.
     launches: ClassVar[bool] = False
+    #: The library of NVIDIA's driver.
+    cuda_library: ClassVar[str] = "libcuda.so.1"
 
     # -- the machine ----------------------------------------------------------------------------
 
@@ -207,6 +209,7 @@ class Windows(System):
     """Windows: no forks, no descriptors that are sent, locks of bytes."""
 
     name = "Windows"
+    cuda_library = "nvcuda.dll"
     #: A byte that no file has: a lock there keeps nobody from reading.
     LOCKED_BYTE: ClassVar[int] = 1 << 30
     #: Seconds between two tries to take a lock.

@@ -528,7 +528,7 @@ def device_code(text: str, target: Target) -> bytes:
 
 
 def kept_translation(code: bytes, about: str) -> bytes | None:
-    """Return a driver's translation of a module, made before, in any process; None if it has not.
+    """Return the form that a driver has given to a module before, in any process; or None.
 
     about: the driver and all that its translation depends on
     """
@@ -537,7 +537,7 @@ def kept_translation(code: bytes, about: str) -> bytes | None:
 
 
 def keep_translation(code: bytes, about: str, translation: bytes) -> None:
-    """Keep a driver's translation of a module: see `kept_translation`."""
+    """Keep the form that a driver has given to a module: see `kept_translation`."""
     with _lock:
         _object_cache().put(_translation_key(code, about), translation)
 

@@ -17,7 +17,7 @@ _server: subprocess.Popen[bytes] | None = None
 
 
 def _begin() -> subprocess.Popen[bytes]:
-    """Start the process."""
+    """Begin the process."""
     llvmlite = importlib.util.find_spec("llvmlite")
     assert llvmlite is not None and llvmlite.origin is not None
     script = Path(__file__).with_name("spirv_server.py")
@@ -30,7 +30,7 @@ def _begin() -> subprocess.Popen[bytes]:
 
 
 def end() -> None:
-    """End the process, which another question starts anew."""
+    """End the process; another question begins a new process."""
     global _server
     if _server is not None:
         _server.communicate()
@@ -47,7 +47,7 @@ at_fork(lambda: None, lambda: None, _forget)
 
 
 def spirv_of(text: str) -> bytes:
-    """Return a module of LLVM as SPIR-V; calls follow each other. Raises CompileError."""
+    """Return a module of LLVM as SPIR-V; calls come one after the other. Raises CompileError."""
     global _server
     try:
         if _server is None or _server.poll() is not None:

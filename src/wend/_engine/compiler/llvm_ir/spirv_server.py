@@ -1,13 +1,13 @@
 """A process that translates modules to SPIR-V, each in a process of its own. Run by its path.
 
-LLVM's generator for SPIR-V keeps numbers of blocks from a module to the next, by the addresses of
-functions that are gone. So a process can translate a single module. The process ends where the
-generator meets unknown instructions.
+LLVM's generator for SPIR-V keeps numbers of blocks from one module to the next, by the addresses of
+functions that are gone. So a process can translate a single module; and the process ends where the
+generator meets an unknown instruction.
 
     python spirv_server.py FOLDER       # the folder that holds llvmlite
 
 Requests and answers begin with the number of bytes that follow, in 8 bytes. A request is LLVM's
-text. An answer is a byte, 1 if all went well, and the module, or words about the fault.
+text. An answer is a byte, 1 if all went well, and the module or the message of an error.
 """
 
 from __future__ import annotations

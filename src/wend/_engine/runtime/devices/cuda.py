@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
-import os
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from wend._engine.base.devices import COUNTERS, device
 from wend._engine.base.errors import CompileError, DeviceError
+from wend._engine.base.system import system
 from wend._engine.compiler.llvm_ir.jit import Target
 from wend._engine.runtime.devices.driver import Call, Properties
 from wend._engine.runtime.devices.queue import DRIVERS
@@ -58,7 +58,7 @@ def target_of(major: int, minor: int) -> Target:
 def has_library() -> bool:
     """Whether the system has the library of NVIDIA's driver."""
     try:
-        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+        ctypes.CDLL(system.cuda_library)
     except OSError:  # no driver is installed
         return False
     return True
