@@ -1,4 +1,4 @@
-"""From LLVM's textual language to machine code in memory: the only file beside `spirv_server` that names llvmlite.
+"""From LLVM's textual language to machine code in memory: with `spirv_server`, all of llvmlite.
 
     library = compile_module(text, ["kernel"])      # now, in this thread
     compile_later(text, ["kernel"], callback)       # in the background thread
