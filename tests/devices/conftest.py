@@ -19,7 +19,5 @@ def accelerator():
     from wend._engine.base.devices import count_of, placement
 
     if not count_of("xpu"):
-        pytest.skip(
-            "no OpenCL device: set WEND_XPU=all, and install wend-dl[opencl-cpu]"
-        )
+        pytest.skip("no OpenCL device: set WEND_XPU=all, and install wend-dl[opencl-cpu]")
     return placement("xpu", "test")

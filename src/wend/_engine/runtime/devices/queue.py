@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.devices import device
-from wend._engine.base.errors import CompileError
+from wend._engine.base.errors import CompileError, DeviceError
+from wend._engine.base.forking import at_fork
 from wend._engine.compiler.codegen.device_nest import Launch, launches_of
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime.devices.driver import Call, Driver
@@ -58,6 +59,8 @@ class Accelerator:
         self.fault = driver.allocate(64)
         _WORD.from_address(self.fault).value = 0
         self.launches = self.waits = self.copied_in = 0
+        #: Whether this process is a child of that which opened the device.
+        self.is_forked = False
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -115,9 +118,15 @@ class Accelerator:
         code: address of the calls     scratch: address of their scratch memory
         fault: address of the word that failures are added to
         """
+        if self.is_forked:
+            raise DeviceError(
+                f"{self.place}: cannot be used in a forked process; start the process by the "
+                "'spawn' method of multiprocessing"
+            )
         words = (_WORD * (CALL_WORDS * n)).from_address(code)
         with self._lock:
-            calls = []
+            before = self.launches
+            calls: list[Call] = []
             for k in range(0, CALL_WORDS * n, CALL_WORDS):
                 number, block, _, pairs, count = words[k : k + CALL_WORDS]
                 for j in range(count):
@@ -129,21 +138,31 @@ class Accelerator:
                     turns *= -(-_WORD.from_address(block + 8 * slot).value // unit)
                 if turns > 0:
                     groups = turns if launch.per_group else -(-turns // launch.items)
-                    at = self._place(block, 8 * launch.words)
+                    at = self._place(block, 8 * launch.words, calls)
                     calls.append(Call(function, at, min(groups, MOST_GROUPS), launch.items))
-            if not calls:
+            self._launch(calls)
+            if self.launches == before:
                 return
-            self.driver.launch(calls)
-            self.launches += len(calls)
             self.wait()
             word = _WORD.from_address(self.fault)
             if word.value:
                 _WORD.from_address(fault).value |= word.value
                 word.value = 0
 
-    def _place(self, block: int, size: int) -> int:
-        """Copy an argument block to the ring; return the place."""
+    def _launch(self, calls: list[Call]) -> None:
+        """Launch calls, and forget them."""
+        if calls:
+            self.driver.launch(calls)
+            self.launches += len(calls)
+            calls.clear()
+
+    def _place(self, block: int, size: int, calls: list[Call]) -> int:
+        """Copy an argument block to the ring; return the place.
+
+        calls: those that are still to be launched, and read the ring
+        """
         if self._next + size > RING:
+            self._launch(calls)
             self.wait()
             self._next = 0
         at = self._next
@@ -170,6 +189,15 @@ def accelerator_at(place: device) -> Accelerator:
         if accelerator is None:
             accelerator = _OPEN[place] = Accelerator(DRIVERS[place.type](place))
         return accelerator
+
+
+def _after_fork() -> None:
+    """Note in a child that the devices of the parent are out of reach."""
+    for accelerator in _OPEN.values():
+        accelerator.is_forked = True
+
+
+at_fork(lambda: None, lambda: None, _after_fork)
 
 
 def opened() -> dict[device, Accelerator]:
