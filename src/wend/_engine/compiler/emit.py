@@ -10,7 +10,7 @@ from wend._engine.compiler.codegen.device_nest import DeviceNestCode
 from wend._engine.compiler.codegen.known_code import form_of_nest, form_of_tail, recall
 from wend._engine.compiler.codegen.nest import NAME, NestCode
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, WINDOWS, Op
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, STEPS, WINDOWS, Op
 from wend._engine.compiler.ir.symbolic_extents import ZERO, Poly
 from wend._engine.compiler.kernels.conv.lowering import convolution, tell_shared
 from wend._engine.compiler.kernels.conv.pooled import Pooled
@@ -19,6 +19,7 @@ from wend._engine.compiler.kernels.matmul.epilogue import EpilogueCode
 from wend._engine.compiler.kernels.matmul.lowering import product_kernel
 from wend._engine.compiler.kernels.on_device.convolution import device_convolution
 from wend._engine.compiler.kernels.on_device.product import device_product
+from wend._engine.compiler.kernels.on_device.steps import device_steps
 from wend._engine.compiler.kernels.on_device.windows import device_windows
 from wend._engine.compiler.kernels.pooling import windows
 from wend._engine.compiler.llvm_ir.jit import written_for
@@ -88,6 +89,8 @@ class Emission:
             kernel = self.product(region)
         elif op.kind == WINDOWS and written_for().is_device:
             kernel = device_windows(self.function, op)
+        elif op.kind == STEPS and written_for().is_device:
+            kernel = device_steps(self.function, op)
         elif op.kind == WINDOWS:
             kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
         elif (maker := kernel_maker(op.kind)) is not None:

@@ -68,8 +68,11 @@ class DeviceVerbs:
         first = self.entry.let(f"mul i64 {self.number('group')}, {self.number('items')}")
         return self.entry.let(f"add i64 {first}, {self.number('item')}"), total
 
-    def barrier(self) -> None:
-        """Wait for all work items of the group, and for their writes to the memory of the group."""
+    def barrier(self, everywhere: bool = False) -> None:
+        """Wait for all work items of the group, and for their writes to the memory of the group.
+
+        everywhere: also for their writes to operands and results
+        """
         if self.target.is_nvidia:
             word = "llvm.nvvm.barrier0"
             self.module.need(word, lambda module: f"declare void @{word}() convergent")
@@ -77,7 +80,7 @@ class DeviceVerbs:
             return
         word = "_Z7barrierj"
         self.module.need(word, lambda module: f"declare spir_func void @{word}(i32) convergent")
-        self.text.line(f"call spir_func void @{word}(i32 1)")
+        self.text.line(f"call spir_func void @{word}(i32 {3 if everywhere else 1})")
 
     def shared(self, name: str, kind: str, count: int) -> str:
         """The name of an array in the memory of the group."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._engine.base.dtypes import complex128
+from wend._engine.base.dtypes import complex128, int64
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import (
@@ -15,6 +15,7 @@ from wend._engine.compiler.ir.loops import (
     CONVOLVE,
     HOST,
     NESTED,
+    STEPS,
     WINDOWS,
     Function,
     Layout,
@@ -23,7 +24,7 @@ from wend._engine.compiler.ir.loops import (
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
-from wend._engine.compiler.lower.registry import rule_of
+from wend._engine.compiler.lower.registry import Rule, is_for_accelerators, rule_of
 from wend._engine.compiler.lower.sums_of_products import join_products
 from wend._engine.compiler.stages import Sliced
 from wend._engine.core.graph import Node, PathGraph
@@ -111,7 +112,7 @@ def _lower(low: Lowering, node: Node) -> None:
     if inputs is not node.inputs:
         node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
     rule = rule_of(type(prim))
-    if _NOT_FOR_DEVICES and written_for().is_device and _form(low, node) in _NOT_FOR_DEVICES:
+    if rule is not None and written_for().is_device and not _may_lower(low, node, rule):
         low.host(node, NO_DEVICE_KERNEL)
         return
     low.refusal = ""
@@ -122,6 +123,11 @@ def _lower(low: Lowering, node: Node) -> None:
         low.host(node, "its kernel was made for operands of other numbers of dims")
     elif not rule(low, node):
         low.host(node, _refusal(low, node))
+
+
+def _may_lower(low: Lowering, node: Node, rule: Rule) -> bool:
+    """Whether a rule may be asked for the loops of a node on an accelerator."""
+    return is_for_accelerators(rule) and _form(low, node) not in _NOT_FOR_DEVICES
 
 
 def _form(low: Lowering, node: Node) -> Any:
@@ -135,6 +141,8 @@ def _is_for_devices(f: Function, op: Op) -> bool:
         return True
     if op.kind == WINDOWS:  # the adjoint of taking windows has no such kernel
         return len(op.outputs) == 2
+    if op.kind == STEPS:  # sums of small integers have no such kernel
+        return {f.dtypes[read.value] for read in op.reads} <= {f.dtypes[op.outputs[0]], int64}
     values = (*op.outputs, *(read.value for read in op.reads))
     return op.kind in _ON_DEVICES and complex128 not in [f.dtypes.get(i) for i in values]
 

@@ -18,13 +18,17 @@ Rule = Callable[[Lowering, Node], bool]
 Maker = Callable[[Function, Op], Kernel]
 
 _RULES: dict[type, Rule] = {}
+#: Rules for kernels that accelerators lack.
+_ON_PROCESSORS: set[Rule] = set()
 _MAKERS: dict[str, Maker] = {}
 R = TypeVar("R", bound="Callable[..., bool]")
 M = TypeVar("M", bound="Callable[..., Kernel]")
 
 
-def lowers(*families: type) -> Callable[[R], R]:
+def lowers(*families: type, accelerators: bool = True) -> Callable[[R], R]:
     """Register a rule for ops of these families.
+
+    accelerators: whether the rule may be asked for code of an accelerator
 
     `rule(lowering, node)` adds the loops of a node. For an unknown form of the op, the rule returns
     False and adds nothing: the NumPy executor runs the node then.
@@ -37,6 +41,8 @@ def lowers(*families: type) -> Callable[[R], R]:
             if family in _RULES:
                 raise ValueError(f"lowers: {family.__name__} has a rule already")
             _RULES[family] = rule
+        if not accelerators:
+            _ON_PROCESSORS.add(rule)
         return rule
 
     return register
@@ -48,6 +54,11 @@ def rule_of(family: type) -> Rule | None:
         if base in _RULES:
             return _RULES[base]
     return None
+
+
+def is_for_accelerators(rule: Rule) -> bool:
+    """Whether a rule may be asked for code of an accelerator."""
+    return rule not in _ON_PROCESSORS
 
 
 def makes_kernel(kind: str) -> Callable[[M], M]:

@@ -65,7 +65,7 @@ def _is_blocked(prim: Any) -> bool:
     return prim.form[operands] is not None
 
 
-@lowers(Attention)
+@lowers(Attention, accelerators=False)
 def lower_attention(low: Any, node: Node) -> bool:
     """Lower an attention of floats over up to two batch dims. Returns whether it was lowered."""
     f: Function = low.function

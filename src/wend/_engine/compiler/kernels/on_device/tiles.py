@@ -11,6 +11,7 @@ Source of the method: Volkov and Demmel, "Benchmarking GPUs to tune dense linear
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
@@ -67,8 +68,14 @@ class TileCode:
         self.item = item
         self.column = self.entry.let(f"and i64 {item}, {ACROSS - 1}")
         self.row = self.entry.let(f"lshr i64 {item}, {ACROSS.bit_length() - 1}")
-        self.sums = [[self.entry.let(f"alloca {self.kind}", "sum") for _ in range(SIDE)]
-                     for _ in range(SIDE)]  # fmt: skip
+        #: The sums of a work item, and those of the present `DEPTH` steps, which round less.
+        self.sums, self.parts = self.variables(), self.variables()
+
+    def variables(self) -> list[list[str]]:
+        """A variable for each element of a work item."""
+        return [
+            [self.entry.let(f"alloca {self.kind}", "sum") for _ in range(SIDE)] for _ in range(SIDE)
+        ]
 
     def write(self) -> str:
         """Return the text of the module."""
@@ -122,9 +129,7 @@ class TileCode:
     def add_up(self, left: str, right: str, first_row: str, first_column: str) -> None:
         """Add up the sums of a tile, which begins at a row and a column."""
         w, text = self.word, self.text
-        for line in self.sums:
-            for place in line:
-                text.line(f"store {self.kind} 0.0, ptr {place}")
+        self.clear(self.sums)
         counter = self.entry.let("alloca i64", "var")
         with text.counted(counter, "0", w["depth"], str(DEPTH)) as first:
             self.bring(self.lefts, left, first_row, first, "rows", self.left_near, self.left_at)
@@ -132,9 +137,23 @@ class TileCode:
                 self.rights, right, first_column, first, "columns", self.right_near, self.right_at
             )
             self.verbs.barrier()
+            self.clear(self.parts)
             for step in range(DEPTH):
                 self.add_step(step)
+            self.add_parts()
             self.verbs.barrier()  # before the memory is written again
+
+    def clear(self, sums: list[list[str]]) -> None:
+        """Set sums to 0."""
+        for place in chain(*sums):
+            self.text.line(f"store {self.kind} 0.0, ptr {place}")
+
+    def add_parts(self) -> None:
+        """Add the sums of the present steps to those of all steps."""
+        text, kind = self.text, self.kind
+        for whole, part in zip(chain(*self.sums), chain(*self.parts), strict=True):
+            x, y = (text.let(f"load {kind}, ptr {place}") for place in (whole, part))
+            text.line(f"store {kind} {text.let(f'fadd {kind} {x}, {y}')}, ptr {whole}")
 
     def bring(
         self,
@@ -197,7 +216,7 @@ class TileCode:
             return [self.take(room, at) for at in places]
 
         lefts, rights = line(self.lefts, self.row), line(self.rights, self.column)
-        for x, sums in zip(lefts, self.sums, strict=True):
+        for x, sums in zip(lefts, self.parts, strict=True):
             for y, place in zip(rights, sums, strict=True):
                 total = text.let(f"load {kind}, ptr {place}")
                 args = f"{kind} {x}, {kind} {y}, {kind} {total}"

@@ -35,7 +35,7 @@ def lower_steps(low: Any, node: Node) -> bool:
     if f.dtypes[node.outputs[0]] not in (float32, float64):
         return bool(low.refuse(HALVES))
     reads = []
-    for i, _ in node.prim.listed(_read(f, node)):
+    for i, _ in node.prim.listed(operands_read(f, node)):
         low.materialise(i)
         source = i if is_dense(f.shape(i), f.layout(i).strides) else low.copy(i)
         reads.append(Read(source, tuple(range(len(f.shape(i))))))
@@ -45,18 +45,18 @@ def lower_steps(low: Any, node: Node) -> bool:
     return True
 
 
-def _operands(node: Node) -> list[Any]:
+def operands_of(node: Node) -> list[Any]:
     """The values of the operands, as in a call."""
     values: list[Any] = node.prim.arrange(list(node.inputs), list(node.args))
     return values
 
 
-def _read(f: Function, node: Node) -> list[Any]:
+def operands_read(f: Function, node: Node) -> list[Any]:
     """The operands that the kernel reads, None in the place of terms that are known to be 0."""
     terms = node.prim.terms
     return [
         None if i is None or (k in terms and _is_zero(f, i)) else i
-        for k, i in enumerate(_operands(node))
+        for k, i in enumerate(operands_of(node))
     ]
 
 
@@ -72,8 +72,8 @@ def _is_zero(f: Function, i: int) -> bool:
 def steps_kernel(f: Function, op: Op) -> Kernel:
     """Return the kernel of an op over steps, with its slots."""
     prim: Any = op.node.prim
-    inputs = _operands(op.node)
-    zero = tuple([i is None for i in _read(f, op.node)])
+    inputs = operands_of(op.node)
+    zero = tuple([i is None for i in operands_read(f, op.node)])
     dtype = f.dtypes[op.outputs[0]]
     form = (
         prim.name,
@@ -109,7 +109,7 @@ def multiplications(f: Function, op: Op) -> Poly:
     """Return the multiplications of an op by its weight; without a weight, its elements."""
     prim: Any = op.node.prim
     rows = next(out for out, d in zip(op.outputs, prim.results.split()) if d[0] == "R")
-    for i, dims in prim.listed(_operands(op.node)):
+    for i, dims in prim.listed(operands_of(op.node)):
         if dims == "JH":
             return product([*f.shape(rows)[:-1], *f.shape(i)[-2:]])
     return product(f.shape(rows))
