@@ -30,7 +30,7 @@ from wend._engine.compiler.schedule.work_items import WorkItems
 
 #: Work items of a group, where these share a row, and where each is alone.
 ROW, ALONE = 128, 64
-_LAUNCH = re.compile(r"^; launch (\w+) (\d) (\d+) (\d+) (.+)$", re.MULTILINE)
+_LAUNCH = re.compile(r"^; launch (\w+) (\d) (\d+) (\d+) ?(.*)$", re.MULTILINE)
 
 
 class Launch(NamedTuple):

@@ -14,12 +14,14 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.compiler.codegen.device_nest import ALONE, launch_line
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.scalar_ops import identity_of
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import SCAN, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
+from wend._engine.compiler.llvm_ir.device_verbs import DeviceRoutine
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor, written_for
 from wend._engine.compiler.llvm_ir.text import Module
@@ -61,6 +63,7 @@ def scan(f: Function, op: Op) -> Kernel:
     types = tuple(f.dtypes[i] for i in values)
     text = _text(prim.name, normalize_dim(prim.dim, rank, prim.name), rank, types)
     kernel = Kernel("scan", text, f"{prim.name} {op.outputs[0]}")
+    kernel.is_whole = written_for().is_device
     kernel.reads = [f.layout(read.value).base for read in op.reads]
     kernel.writes = list(op.outputs)
     slots, steps = [], []
@@ -82,13 +85,10 @@ class _Scan:
 
     def __init__(self, name: str, dim: int, rank: int, types: tuple[DType, ...]) -> None:
         self.name, self.dim, self.rank, self.types = name, dim, rank, types
-        self.f, self.module, self.target = (
-            Routine("scan", [("ptr", "args")]),
-            Module(),
-            written_for(),
-        )
+        self.module, self.target = Module(), written_for()
+        self.f = Routine("scan", [("ptr", "args")])
         self.wide = self.computed_in()
-        along = dim != rank - 1
+        along = dim != rank - 1 and not self.target.is_device
         self.lanes = self.target.vector_bytes // max(4, self.wide.itemsize) if along else 1
 
     def computed_in(self) -> DType:
@@ -100,8 +100,35 @@ class _Scan:
         """Return a builder of instructions on the elements that are scanned side by side."""
         return VectorBuilder(self.f, self.module, self.lanes, self.target, None, mask)
 
+    def write_for_device(self) -> str:
+        """Return the module for an accelerator: a work item scans a line."""
+        f = DeviceRoutine("scan", self.target, self.module)
+        self.f, rank, n = f, self.rank, len(self.types)
+        others = [d for d in range(rank) if d != self.dim]
+
+        def word(k: int, kind: str = "i64") -> str:
+            return f.load(kind, f.at("%block", 8 * k), 8)
+
+        places = [word(k, f.pointer) for k in range(n)]
+        extents = [word(n + d) for d in range(rank)]
+        steps = [[word(n + rank * (1 + k) + d) for d in range(rank)] for k in range(n)]
+        lines = "1"
+        for d in others:
+            lines = f.mul(lines, extents[d])
+        first, apart = f.verbs.numbered()
+        with f.loop(first, lines, apart) as number:
+            for d in reversed(others):
+                i = f.let(f"urem i64 {number}, {extents[d]}")
+                number = f.div(number, extents[d])
+                places = [f.at(p, f.mul(i, s[d])) for p, s in zip(places, steps, strict=True)]
+            self.run(places, [s[self.dim] for s in steps], extents[self.dim], self.builder(None))
+        about = launch_line("scan", False, ALONE, [(n + d, 1) for d in others], n + rank * (1 + n))
+        return f"{about}\n{self.module.render()}\n{f.text()}"
+
     def write(self) -> str:
         """Return the text of the module."""
+        if self.target.is_device:
+            return self.write_for_device()
         f, rank, n = self.f, self.rank, len(self.types)
 
         def word(k: int, kind: str = "i64") -> str:

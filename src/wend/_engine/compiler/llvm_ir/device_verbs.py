@@ -7,6 +7,7 @@ for operands and results, 3 for the memory of a group, and 0 for variables of a 
 
 from __future__ import annotations
 
+from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import Target
 from wend._engine.compiler.llvm_ir.text import Module, Text
 
@@ -87,3 +88,17 @@ class DeviceVerbs:
         definition = f"@{name} = internal addrspace(3) global [{count} x {kind}] poison"
         self.module.need(name, lambda module: definition)
         return f"@{name}"
+
+
+class DeviceRoutine(Routine):
+    """A kernel in the making, as a function of the processor is: the argument block is %block.
+
+    verbs: for what accelerators call by different names
+    """
+
+    def __init__(self, name: str, target: Target, module: Module) -> None:
+        super().__init__(name, [])
+        self.pointer = target.pointer
+        self.verbs = DeviceVerbs(target, self, self, module)
+        self.lines[0] = f"{self.verbs.kernel(name)} {{"
+        self.lines.append(self.verbs.block())

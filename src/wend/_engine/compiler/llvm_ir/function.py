@@ -58,7 +58,12 @@ class Loop:
 
 
 class Routine(Text):
-    """A function in the making. parameters: (type, name) pairs, without the percent sign."""
+    """A function in the making. parameters: (type, name) pairs, without the percent sign.
+
+    pointer: LLVM's type of addresses
+    """
+
+    pointer = "ptr"
 
     def __init__(
         self,
@@ -144,15 +149,15 @@ class Routine(Text):
 
     def at(self, pointer: str, offset: Word | int) -> str:
         """The address `offset` bytes on"""
-        return self.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+        return self.let(f"getelementptr i8, {self.pointer} {pointer}, i64 {offset}")
 
     def load(self, kind: str, pointer: str, align: int = 1) -> str:
         """The value at an address"""
-        return self.let(f"load {kind}, ptr {pointer}, align {align}")
+        return self.let(f"load {kind}, {self.pointer} {pointer}, align {align}")
 
     def store(self, kind: str, value: str, pointer: str, align: int = 1) -> None:
         """Put a value at an address"""
-        self.line(f"store {kind} {value}, ptr {pointer}, align {align}")
+        self.line(f"store {kind} {value}, {self.pointer} {pointer}, align {align}")
 
     # -- control --------------------------------------------------------------------------------
 

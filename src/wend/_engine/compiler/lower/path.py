@@ -15,6 +15,7 @@ from wend._engine.compiler.ir.loops import (
     CONVOLVE,
     HOST,
     NESTED,
+    SCAN,
     STEPS,
     WINDOWS,
     Function,
@@ -31,7 +32,7 @@ from wend._engine.core.graph import Node, PathGraph
 from wend._engine.ops.basic import Identity
 
 #: The kinds of ops that accelerators have kernels for.
-_ON_DEVICES = NESTED | {CONTRACT, CONVOLVE}
+_ON_DEVICES = NESTED | {CONTRACT, CONVOLVE, SCAN}
 #: Ops, each with the dtypes of its values, that no accelerator has a kernel for.
 _NOT_FOR_DEVICES: set[Any] = set()
 NO_DEVICE_KERNEL = "accelerators have no kernel for it"
