@@ -3,7 +3,8 @@
 from typing import Any
 
 import wend
-from wend._engine.core.primitive import REGISTRY, RETURN_TYPES
+from wend._engine.core.primitive import REGISTRY as _REGISTRY
+from wend._engine.core.primitive import RETURN_TYPES
 
 __all__: list[str] = []
 
@@ -11,7 +12,7 @@ __all__: list[str] = []
 def __getattr__(name: str) -> Any:
     """The class of a function's results. Raises AttributeError."""
     if name not in RETURN_TYPES and not name.startswith("_"):
-        for op in REGISTRY.values():
+        for op in _REGISTRY.values():
             if isinstance(op.result, tuple) and name in (op.name, op.torch.label):
                 op.result_wrap()
         if name.startswith("linalg_"):
