@@ -126,6 +126,7 @@ class _Conversion:
     """Binds calls that only change the dtype: after the first, these go through the core."""
 
     params = parse_signature("input")
+    cls = None  # there is no single op
 
     def __init__(self, fixed: DType | None) -> None:
         self.fixed = fixed
@@ -169,7 +170,8 @@ _TYPE_NAMES = {
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
     if dtype is None:
-        package = "torch" if self.is_cpu else f"torch.{self.device.type}"
+        place = self.device.type
+        package = "torch" if place in ("cpu", "meta") else f"torch.{place}"
         return f"{package}.{_TYPE_NAMES[self.dtype.name]}Tensor"
     if isinstance(dtype, DType):
         return _converted(self, dtype, False)
