@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wend
+from wend._engine.compiler.llvm_ir import jit
 from wend.errors import ArgumentError, ArgumentTypeError, NotImplementedInWend
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -199,9 +200,14 @@ def test_a_convolution_net(torch, qconfig):
             b = others[name]
             np.testing.assert_allclose(float(a), float(b), rtol=1e-6, err_msg=name)
     results = [value(mine(wend.from_numpy(x))), value(theirs(torch.from_numpy(x)))]
-    assert np.abs(results[0] - results[1]).max() <= float(mine.scores.scale) * 1.001
     floats = value(models[0][1].eval()(wend.from_numpy(x)))
-    assert np.abs(results[0] - floats).max() < 0.1
+    errors = [np.abs(y - floats).max() for y in results]
+    assert errors[0] < 0.1
+    if np.abs(results[0] - results[1]).max() > float(mine.scores.scale) * 1.001:
+        # Without an instruction for products of bytes, PyTorch adds pairs of products in 16 bits,
+        # which overflow where weights have all 8 bits.
+        assert qconfig == "qnnpack" and not any("vnni" in name for name in jit.host().names)
+        assert errors[0] < errors[1] / 2
 
 
 def test_layers_equal_sums_in_numpy():
