@@ -10,6 +10,7 @@ from targets import targets
 
 from wend._engine.base import dtypes
 from wend._engine.compiler import mathlib
+from wend._engine.compiler.codegen import instructions
 from wend._engine.compiler.llvm_ir import jit
 
 NUMPY = {
@@ -254,6 +255,9 @@ def no_library(monkeypatch):
     """Functions are written as for accelerators; the processor runs them."""
     calls = property(lambda builder: False)
     monkeypatch.setattr(elementwise.VectorBuilder, "calls_library", calls)
+    instructions._library.cache_clear()  # texts are kept by target
+    yield
+    instructions._library.cache_clear()
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
