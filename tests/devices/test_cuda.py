@@ -12,7 +12,7 @@ from cuda_stand_in import Card, CUresult, StandIn
 import wend as torch
 from tries import own_trie
 from wend._engine.base.devices import device
-from wend._engine.base.errors import CompileError, DeviceError, OutOfMemory
+from wend._engine.base.errors import CompileError, DeviceError, OutOfMemoryError
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime.devices import cuda, queue
 from wend._engine.runtime.devices.driver import Call
@@ -197,7 +197,7 @@ def test_no_memory_left_is_told_by_the_pool(driver, library):
     library.memory = RING + (3 << 20)
     accelerator.empty((1 << 20) + 5, np.uint8)  # the block of the pool made room
     assert library.counts["cuMemFree"] == frees + 1
-    with pytest.raises(OutOfMemory, match=r"CUDA_ERROR_OUT_OF_MEMORY: what .* means"):
+    with pytest.raises(OutOfMemoryError, match=r"CUDA_ERROR_OUT_OF_MEMORY: what .* means"):
         accelerator.empty((1 << 23,), np.uint8)
     assert accelerator.pool.allocated == kept.nbytes
 
