@@ -17,6 +17,7 @@ from wend._engine.runtime import tiers
 from wend._engine.runtime.compiled import arena, plan
 from wend._engine.runtime.flush_log import last_plans
 from wend._engine.runtime.native.launcher import launcher
+from wend._engine.runtime.native.temporaries import ALIGNMENT
 from wend._engine.transforms import quick
 
 
@@ -172,7 +173,7 @@ def test_temporaries_that_live_at_once_do_not_overlap(monkeypatch, little):
         rows.append((k, int(rng.integers(0, 5)) * 100, first, first + length))
     places, total = arena.place_all(rows)
     for k, size, first, last in rows:
-        assert places[k] % arena.ALIGNMENT == 0 and places[k] + size <= total
+        assert places[k] % ALIGNMENT == 0 and places[k] + size <= total
         for j, other, begin, finish in rows[:k]:
             if size and other and first <= finish and begin <= last:
                 assert places[k] + size <= places[j] or places[j] + other <= places[k]
@@ -275,7 +276,7 @@ def test_an_order_of_temporaries_serves_for_all_sizes():
         )
         places, total = placing.place(sizes)
         for k, (size, (first, last)) in enumerate(zip(sizes, lives)):
-            assert places[k] % arena.ALIGNMENT == 0 and places[k] + size <= total
+            assert places[k] % ALIGNMENT == 0 and places[k] + size <= total
             for j in range(k):
                 if size and sizes[j] and first <= lives[j][1] and lives[j][0] <= last:
                     assert places[k] + size <= places[j] or places[j] + sizes[j] <= places[k]

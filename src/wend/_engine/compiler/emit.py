@@ -68,6 +68,7 @@ class Emission:
 
     def __init__(self, ordered: Ordered) -> None:
         self.path = ordered.path
+        self.is_device = written_for().is_device
         self.function = ordered.function
         self.nests = ordered.nests
         self.nonempty: list[tuple[Poly, ...]] = list(ordered.function.nonempty)
@@ -80,16 +81,16 @@ class Emission:
         op = region.ops[0]
         if region.kind == "nest":
             kernel = self.nest(self.nests[region.number])
-        elif region.kind == CONVOLVE and written_for().is_device:
+        elif region.kind == CONVOLVE and self.is_device:
             kernel = device_convolution(self.function, head_of(region))
         elif region.kind == CONVOLVE:
             kernel = convolution(self.function, head_of(region))
             self.pooled.add(kernel, region, self.add_tail(kernel, region))
         elif region.kind == CONTRACT:
             kernel = self.product(region)
-        elif op.kind == WINDOWS and written_for().is_device:
+        elif op.kind == WINDOWS and self.is_device:
             kernel = device_windows(self.function, op)
-        elif op.kind == STEPS and written_for().is_device:
+        elif op.kind == STEPS and self.is_device:
             kernel = device_steps(self.function, op)
         elif op.kind == WINDOWS:
             kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
@@ -102,7 +103,7 @@ class Emission:
 
     def product(self, region: Region) -> Kernel:
         """Return the kernel of a matrix product, with the ops behind it."""
-        if written_for().is_device:
+        if self.is_device:
             return device_product(self.function, head_of(region))
         kernel = product_kernel(self.function, head_of(region), self.path)
         self.add_tail(kernel, region)
@@ -123,11 +124,11 @@ class Emission:
         # An index that is out of range is noted, and row 0 is taken instead: row 0 has to exist.
         accesses = (*nest.loads.values(), *nest.stores.values())
         self.nonempty += [(access.row_extent,) for access in accesses if access.row >= 0]
-        make = DeviceNestCode if written_for().is_device else NestCode
+        make = DeviceNestCode if self.is_device else NestCode
         written = recall(form_of_nest(nest), lambda: make(nest).write())
         kernel = Kernel(NAME, written.text, " ".join([op.name for op in region.ops]))
         kernel.slots, kernel.nest = written.slots, nest
-        kernel.is_whole = written_for().is_device  # work items share the work
+        kernel.is_whole = self.is_device  # work items share the work
         kernel.helpers, kernel.faults = list(written.helpers), list(written.faults)
         kernel.reads = sorted({a.base for a in nest.loads.values()})
         kernel.writes = sorted(nest.stores)

@@ -52,7 +52,8 @@ class KernelForm:
 
     def __init__(self, function: Function, *facts: Any) -> None:
         self.function = function
-        self.facts: list[Any] = [*facts, written_for()]
+        self.target = written_for()
+        self.facts: list[Any] = [*facts, self.target]
         self.values: dict[int, int] = {}
         self.extents: dict[Poly, int] = {}
         self.offsets: dict[Poly, int] = {}
@@ -213,7 +214,7 @@ def form_of_nest(nest: Nest) -> KernelForm | None:
     sizes = sorted({access.dtype.itemsize for access in accesses})
     facts.append(form.polys([total, *(scale(row, size) for size in sizes)]))
     facts.append(form.values.get(-1))
-    if written_for().is_device:
+    if form.target.is_device:
         facts.append(form.polys(WorkItems(nest).extents()))
     return form
 

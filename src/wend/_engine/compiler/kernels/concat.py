@@ -17,7 +17,6 @@ from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import JOIN, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ZERO, product, scale
 from wend._engine.compiler.llvm_ir.function import Routine
-from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower import movement
 from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
@@ -41,7 +40,7 @@ def lower_cat(low: Lowering, node: Node) -> bool:
     if inputs is None:
         return low.refuse("an operand is an empty vector beside tensors of more dims")
     many = len(inputs) > movement.MAX_PARTS or node.outputs[0] in low.joined
-    if many and not written_for().is_device:
+    if many and not low.is_device:
         return lower_join(low, node, inputs)
     return movement.cat(low, node, inputs)
 

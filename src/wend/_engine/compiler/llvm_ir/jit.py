@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from wend._engine.base.config import LEVELS, processor_level
@@ -87,7 +87,7 @@ class Target(Record):
         """The features that the processor has."""
         return _names_in(self.features)
 
-    @property
+    @cached_property
     def vector_bytes(self) -> int:
         """Bytes in the widest vector register; of an accelerator, whose lanes are work items, 4."""
         if self.is_device:
@@ -99,17 +99,17 @@ class Target(Record):
         """Number of vector registers."""
         return 32 if self.has("avx512f") or self.is_arm else 16
 
-    @property
+    @cached_property
     def masks(self) -> bool:
         """Whether the processor stores some lanes of a vector as quickly as all lanes."""
         return self.has("avx512f")
 
-    @property
+    @cached_property
     def fused(self) -> bool:
         """Whether the processor multiplies and adds with a single rounding."""
         return self.has("fma") or self.is_arm or self.is_device
 
-    @property
+    @cached_property
     def converts_halves(self) -> bool:
         """Whether the processor converts between float16 and float32."""
         return self.has("f16c") or self.is_arm
@@ -124,7 +124,7 @@ class Target(Record):
         """Whether the processor is WebAssembly's."""
         return self.triple.startswith("wasm32")
 
-    @property
+    @cached_property
     def is_device(self) -> bool:
         """Whether this is an accelerator, by OpenCL or of NVIDIA."""
         return self.is_spirv or self.is_nvidia
@@ -134,12 +134,12 @@ class Target(Record):
         """Whether this is an accelerator by OpenCL."""
         return self.triple.startswith("spirv64")
 
-    @property
+    @cached_property
     def is_nvidia(self) -> bool:
         """Whether this is an accelerator of NVIDIA."""
         return self.triple.startswith("nvptx64")
 
-    @property
+    @cached_property
     def pointer(self) -> str:
         """LLVM's type of an address in the memory of operands and results."""
         return "ptr addrspace(1)" if self.is_device else "ptr"

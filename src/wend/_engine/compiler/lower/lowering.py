@@ -23,6 +23,7 @@ from wend._engine.compiler.ir.loops import (
     shared,
 )
 from wend._engine.compiler.ir.symbolic_extents import ONE, Extents, FirstSizes, product
+from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.core.graph import Node, PathGraph, live_nodes
 
 #: Reasons of several rules.
@@ -35,6 +36,7 @@ class Lowering:
 
     def __init__(self, path: PathGraph, needed: frozenset[int]) -> None:
         self.path = path
+        self.is_device = written_for().is_device
         self.extents = Extents()
         self.function = Function(self.extents)
         self.sizes = FirstSizes(self.extents, path)

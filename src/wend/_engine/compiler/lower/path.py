@@ -23,7 +23,6 @@ from wend._engine.compiler.ir.loops import (
     Op,
 )
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
-from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
 from wend._engine.compiler.lower.registry import Rule, is_for_accelerators, rule_of
 from wend._engine.compiler.lower.sums_of_products import join_products
@@ -66,11 +65,10 @@ def _lowered(low: Lowering) -> Sliced[Function | None]:
     f.inputs = sorted(i for i in used if i not in results)
     for i in f.inputs:
         f.dtypes[i] = path.dtype_of(i)
-    is_device = written_for().is_device
     for node in low.nodes:
         begin = len(f.ops)
         _lower(low, node)
-        if is_device and not all(_is_for_devices(f, op) for op in f.ops[begin:]):
+        if low.is_device and not all(_is_for_devices(f, op) for op in f.ops[begin:]):
             _NOT_FOR_DEVICES.add(_form(low, node))
             return None
         yield
@@ -113,7 +111,7 @@ def _lower(low: Lowering, node: Node) -> None:
     if inputs is not node.inputs:
         node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
     rule = rule_of(type(prim))
-    if rule is not None and written_for().is_device and not _may_lower(low, node, rule):
+    if low.is_device and rule is not None and not _may_lower(low, node, rule):
         low.host(node, NO_DEVICE_KERNEL)
         return
     low.refusal = ""

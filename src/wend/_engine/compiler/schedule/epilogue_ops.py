@@ -26,9 +26,9 @@ _ELEMENTS = (dtypes.FLOAT, dtypes.BOOL)
 
 def may_have_tail(op: Op) -> bool:
     """Whether an op hands tiles of the result to an epilogue: not yet on accelerators."""
-    if written_for().is_device:
-        return False
-    return op.kind == CONTRACT or (op.kind == CONVOLVE and op.name == "convolve")
+    if op.kind == CONTRACT or (op.kind == CONVOLVE and op.name == "convolve"):
+        return not written_for().is_device
+    return False
 
 
 def head_of(region: Region) -> Op:

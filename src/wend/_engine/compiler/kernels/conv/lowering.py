@@ -21,7 +21,6 @@ from wend._engine.compiler.ir.symbolic_extents import (
     sub,
 )
 from wend._engine.compiler.kernels.conv import forward
-from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.neural.conv import Convolution
@@ -55,7 +54,7 @@ def lower_convolution(low: Any, node: Node) -> bool:
     """
     f: Function = low.function
     out = node.outputs[0]
-    rank, is_device = len(f.shape(out)), written_for().is_device
+    rank, is_device = len(f.shape(out)), low.is_device
     if f.dtypes[out] not in (dtypes.float32, dtypes.float64) or (rank > 4 and not is_device):
         return bool(low.refuse("convolutions are made for one or two dims, of float32 or float64"))
     inputs = list(node.inputs)
