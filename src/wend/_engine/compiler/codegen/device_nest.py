@@ -127,9 +127,7 @@ class DeviceNestCode(NestCode):
         if self.faults.messages:
             self.leave_faults()
         text.line("ret void")
-        parts = [verbs.block(), self.entry.render(), self.faults.entry(), "  br label %start"]
-        body = "\n".join([*parts, "start:"])
-        self.module.add(NAME, f"{verbs.kernel(NAME)} {{\n{body}\n{text.render()}\n}}")
+        self.module.add(NAME, verbs.definition(NAME, self.faults.entry()))
         launches = [(NAME, schedule.per_group, items, at)]
         if schedule.added:
             launches.append(("clear", False, ALONE, self.write_clear(schedule.added)))
@@ -221,8 +219,7 @@ class DeviceNestCode(NestCode):
                 kind = memory_type(dtype)
                 b.store(identity, text.let(f"getelementptr {kind}, {pointer} {base}, i64 {i}"))
         text.line("ret void")
-        body = "\n".join([verbs.block(), entry.render(), "  br label %start", "start:"])
-        self.module.add("clear", f"{verbs.kernel('clear')} {{\n{body}\n{text.render()}\n}}")
+        self.module.add("clear", verbs.definition("clear"))
         return slots.extent(self.schedule.cleared)
 
 
@@ -241,17 +238,13 @@ class RowsCode(NestCode):
         """Write the function into the module of the kernel."""
         text, schedule = self.text, self.code.schedule
         verbs = DeviceVerbs(self.target, text, self.entry, self.module)
-        step = self.entry.let(f"mul i64 {verbs.number('groups')}, {verbs.number('items')}")
-        first = self.entry.let(f"mul i64 {verbs.number('group')}, {verbs.number('items')}")
-        first = self.entry.let(f"add i64 {first}, {verbs.number('item')}")
+        first, step = verbs.numbered()
         with text.counted(self.alloca("i64"), first, self.word(self.lines), step) as turn:
             find_counters(self, turn, schedule.axes[:-1])
             self.loops(schedule.serial, self.turn)
         text.line("ret void")
-        parts = [verbs.block(), self.entry.render(), self.faults.entry(), "  br label %start"]
-        body = "\n".join([*parts, "start:", text.render()])
         self.code.module.include(self.module.parts())
-        self.code.module.add(ROWS, f"{verbs.kernel(ROWS)} {{\n{body}\n}}")
+        self.code.module.add(ROWS, verbs.definition(ROWS, self.faults.entry()))
 
     def bounds(self, axis: int) -> tuple[str, str]:
         """The beginning and the end of the loop of an axis."""

@@ -42,6 +42,11 @@ class DeviceVerbs:
         """The instruction that finds the argument block, as %block."""
         return "  %block = getelementptr i8, ptr addrspace(1) %words, i64 %at"
 
+    def definition(self, name: str, *more: str) -> str:
+        """The whole kernel: the entry with `more` lines, then the text, which begins at %start."""
+        lines = [f"{self.kernel(name)} {{", self.block(), self.entry.render(), *more]
+        return "\n".join([*lines, "  br label %start", "start:", self.text.render(), "}"])
+
     def number(self, kind: str) -> str:
         """An i64, computed once.
 

@@ -257,8 +257,7 @@ class StepsCode:
         text.line("ret void")
         sizes = [(EXTENTS.index("G"), 1), (EXTENTS.index("N"), 1)]
         about = launch_line(NAME, True, ROW, sizes, self.words)
-        body = "\n".join([verbs.block(), self.entry.render(), "  br label %start", "start:"])
-        self.module.add(NAME, f"{verbs.kernel(NAME)} {{\n{body}\n{text.render()}\n}}")
+        self.module.add(NAME, verbs.definition(NAME))
         return f"{about}\n{self.module.render()}"
 
     def find_group(self, g: str) -> None:

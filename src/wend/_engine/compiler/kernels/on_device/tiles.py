@@ -102,8 +102,7 @@ class TileCode:
         sizes = [(self.words.index(name), TILE) for name in ("rows", "columns")]
         sizes += [(self.words.index(name), 1) for name in ("batch0", "batch1")]
         about = launch_line(NAME, True, ITEMS, sizes, len(self.words))
-        body = "\n".join([verbs.block(), self.entry.render(), "  br label %start", "start:"])
-        self.module.add(NAME, f"{verbs.kernel(NAME)} {{\n{body}\n{text.render()}\n}}")
+        self.module.add(NAME, verbs.definition(NAME))
         return f"{about}\n{self.module.render()}"
 
     def tiles(self, name: str) -> str:

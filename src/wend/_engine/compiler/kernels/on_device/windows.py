@@ -116,6 +116,5 @@ def windows_text(target: Target, dtype: DType, sides: int) -> str:
         b.store(SsaValue(index, dtypes.int64), moved(w["indices"], "i64", turn))
     text.line("ret void")
     about = launch_line(NAME, False, ALONE, [(names.index("turns"), 1)], len(names))
-    body = "\n".join([verbs.block(), entry.render(), "  br label %start", "start:"])
-    module.add(NAME, f"{verbs.kernel(NAME)} {{\n{body}\n{text.render()}\n}}")
+    module.add(NAME, verbs.definition(NAME))
     return f"{about}\n{module.render()}"
