@@ -67,6 +67,32 @@ def permuted():
     return f"define internal {kind} @NAME({kind} %a, {kind} %places, {kind} %b) {{\n  {lines}\n}}\n"
 
 
+def added_pairs(lanes, size, unsigned):
+    """a * b of neighbours added, in elements of twice the size; bytes saturate there.
+
+    lanes: of the result     size: bits of a factor     unsigned: whether those of `a` have no sign
+    """
+    factors, wide = f"<{2 * lanes} x i{size}>", f"<{2 * lanes} x i{4 * size}>"
+    exact, result = f"<{lanes} x i{4 * size}>", f"<{lanes} x i{2 * size}>"
+    even, odd = (", ".join(f"i32 {2 * k + part}" for k in range(lanes)) for part in (0, 1))
+    most = (1 << (2 * size - 1)) - 1
+    suffix = f"v{lanes}i{4 * size}"
+    return f"""
+define internal {result} @NAME({factors} %a, {factors} %b) {{
+  %x = {"zext" if unsigned else "sext"} {factors} %a to {wide}
+  %y = sext {factors} %b to {wide}
+  %z = mul {wide} %x, %y
+  %even = shufflevector {wide} %z, {wide} poison, <{lanes} x i32> <{even}>
+  %odd = shufflevector {wide} %z, {wide} poison, <{lanes} x i32> <{odd}>
+  %sum = add {exact} %even, %odd
+  %below = call {exact} @llvm.smin.{suffix}({exact} %sum, {exact} splat (i{4 * size} {most}))
+  %inside = call {exact} @llvm.smax.{suffix}({exact} %below, {exact} splat (i{4 * size} {~most}))
+  %kept = trunc {exact} {"%inside" if unsigned else "%sum"} to {result}
+  ret {result} %kept
+}}
+"""
+
+
 def function(name):
     """What an instruction of AVX-512 does, as a function `NAME`."""
     *_, operation, kind, bits = name.split(".")
@@ -77,6 +103,9 @@ def function(name):
         return estimated(int(bits) // size)
     if name == "vpermi2var.d.512":
         return permuted()
+    if name in ("pmaddubs.w.512", "pmaddw.d.512"):
+        factor = 8 if operation == "pmaddubs" else 16
+        return added_pairs(512 // (2 * factor), factor, unsigned=factor == 8)
     raise NotImplementedError(f"tests/registers.py does not know what {name} does")
 
 

@@ -139,3 +139,16 @@ def test_ways_to_run(accelerator):
         assert run.returncode == 0, f"{way}: {run.stderr[-2000:]}"
         shown.add(run.stdout)
     assert len(shown) == 1
+
+
+def test_values_without_device_kernels_are_shown_in_other_orders_and_filled(accelerator):
+    """Views at the end of a path, and fills, of complex128: no accelerator computes with these."""
+    x = (np.arange(12.0) + 1j).reshape(3, 4)
+    t, filled = torch.tensor(x), torch.full((3, 4), 2 + 1j, dtype=torch.complex128)
+    t, filled = t.to(accelerator), filled.to(accelerator)
+    made = torch.full((3, 4), 2 + 1j, dtype=torch.complex128, device=accelerator)
+    for other in (filled, made):
+        turned = (t + other).t()
+        np.testing.assert_array_equal(turned.cpu().numpy(), (x + (2 + 1j)).T)
+        np.testing.assert_array_equal((turned.real + 1).cpu().numpy(), (x + (2 + 1j)).T.real + 1)
+    np.testing.assert_array_equal(made.cpu().numpy(), np.full((3, 4), 2 + 1j))

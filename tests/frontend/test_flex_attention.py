@@ -228,7 +228,7 @@ def test_functions_that_need_a_value_and_that_are_not_elementwise():
     q, k, v = operands(9, 9)
 
     def looks(s, b, h, i, j):
-        assert float(s.sum()) == float(s.sum())
+        np.testing.assert_allclose(float(s.sum()), s.detach().numpy().sum(), rtol=1e-4)
         return s * 2
 
     def sums(s, b, h, i, j):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend._engine.base.dtypes import complex128, int64
+from wend._engine.base.errors import CompileError
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import (
@@ -68,16 +69,42 @@ def _lowered(low: Lowering) -> Sliced[Function | None]:
     for node in low.nodes:
         begin = len(f.ops)
         _lower(low, node)
-        if low.is_device and not all(_is_for_devices(f, op) for op in f.ops[begin:]):
-            _NOT_FOR_DEVICES.add(_form(low, node))
+        if _is_refused(low, begin, node):
             return None
         yield
     f.outputs = sorted(i for i in needed if i in results)
     for i in f.outputs:
+        begin = len(f.ops)
         low.materialise(f.resolve(i))
         _lay_out(low, i)
+        if _is_refused(low, begin):
+            return None
     _drop_unread(f)
     return f
+
+
+def _is_refused(low: Lowering, begin: int, node: Node | None = None) -> bool:
+    """Whether accelerators lack a kernel for an op from `begin` on; notes whose op it is.
+
+    node: the node that has just been lowered; None after all nodes
+    """
+    f = low.function
+    foreign = low.is_device and [op for op in f.ops[begin:] if not _is_for_devices(f, op)]
+    if not foreign:
+        return False
+    n_noted = len(_NOT_FOR_DEVICES)
+    for op in foreign:
+        # A fill that is read at last is its own node's op, and a copy at the end the view's.
+        is_fill = op.outputs[0] in low.filled
+        if node is None or is_fill:
+            value = op.outputs[0] if is_fill else op.reads[0].value
+            makers = [n for n in low.nodes if value in n.outputs]
+        else:
+            makers = [node]
+        _NOT_FOR_DEVICES.update(_form(low, maker) for maker in makers)
+    if len(_NOT_FOR_DEVICES) == n_noted:
+        raise CompileError(f"accelerators have no kernel for {foreign[0]!r}")
+    return True
 
 
 def _drop_unread(f: Function) -> None:
