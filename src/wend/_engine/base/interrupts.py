@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-from wend._engine.base.errors import OutOfMemoryError
+from wend._engine.base.errors import DeviceError, OutOfMemoryError
 
 #: Packages whose exceptions work inside Wend may raise by itself.
 _INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdlib_module_names})
@@ -20,12 +20,13 @@ _INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdl
 def is_interrupt(error: BaseException) -> bool:
     """Whether an exception came from outside while Wend was at work, raised by nothing within.
 
-    An accelerator without memory counts too: the program may free memory, and go on from there.
+    An accelerator without memory, or out of a forked child's reach, counts too: the program may
+    free memory, and go on from there.
 
     An interrupt is no Exception, or was raised by a function called as signal handlers are. Or it
     is of a kind unknown inside and raised by no function: another thread did so.
     """
-    if not isinstance(error, Exception) or isinstance(error, OutOfMemoryError):
+    if not isinstance(error, Exception) or isinstance(error, (DeviceError, OutOfMemoryError)):
         return True
     inside, at = False, error.__traceback__
     while at is not None:

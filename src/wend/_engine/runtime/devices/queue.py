@@ -62,6 +62,14 @@ class Accelerator:
         #: Whether this process is a child of that which opened the device.
         self.is_forked = False
 
+    def check_process(self) -> None:
+        """Raise DeviceError in a forked process, where a driver would wait for ever."""
+        if self.is_forked:
+            raise DeviceError(
+                f"{self.place}: cannot be used in a forked process; start the process by the "
+                "'spawn' method of multiprocessing"
+            )
+
     # -- memory ---------------------------------------------------------------------------------
 
     def empty(self, shape: Any, dtype: Any) -> Any:
@@ -97,7 +105,8 @@ class Accelerator:
     # -- code -----------------------------------------------------------------------------------
 
     def load(self, text: str, names: list[str]) -> DeviceLibrary:
-        """Return the functions of a module, compiled now. Raises CompileError."""
+        """Return the functions of a module, compiled now. Raises CompileError and DeviceError."""
+        self.check_process()
         with self._lock:
             library = self._libraries.get(text)
             if library is None:
@@ -118,11 +127,7 @@ class Accelerator:
         code: address of the calls     scratch: address of their scratch memory
         fault: address of the word that failures are added to
         """
-        if self.is_forked:
-            raise DeviceError(
-                f"{self.place}: cannot be used in a forked process; start the process by the "
-                "'spawn' method of multiprocessing"
-            )
+        self.check_process()
         words = (_WORD * (CALL_WORDS * n)).from_address(code)
         with self._lock:
             before = self.launches
@@ -172,6 +177,7 @@ class Accelerator:
 
     def wait(self) -> None:
         """Return when the device has nothing to do."""
+        self.check_process()
         self.waits += 1
         self.driver.wait()
 
