@@ -104,7 +104,7 @@ def read_of(seed, results):
 def plain(value):
     """dtype, requires_grad and the numbers of a tensor."""
     dtype = str(value.dtype).rpartition(".")[2]
-    array = value.detach()
+    array = value.detach().cpu()
     if dtype in ("float16", "bfloat16"):
         array = array.float()
     return dtype, value.requires_grad, array.numpy().copy()

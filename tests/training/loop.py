@@ -239,7 +239,7 @@ def narrow_counters(optimiser: Any) -> None:
 
 def plain(value: Any) -> Any:
     """A tensor as an array of its own."""
-    return np.array(value.detach().numpy()) if hasattr(value, "detach") else value
+    return np.array(value.detach().cpu().numpy()) if hasattr(value, "detach") else value
 
 
 def _add(found: dict[str, Any], title: str, value: Any) -> None:

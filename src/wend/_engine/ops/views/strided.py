@@ -16,6 +16,7 @@ from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
+from wend._engine.ops.placing import beside
 from wend._engine.ops.views.family import Shape, Strides, View
 from wend._engine.ops.views.slicing import has_changed, replaced, zeros_of
 
@@ -149,7 +150,7 @@ class Unfold(View):
         count = self.windows(x.shape[dim], size, step)
         starts = ops.expand_to(ops.unsqueeze(arange(count), 1) * step, (count, size), (1,))
         places = ops.expand_to(arange(size), (count, size), (0,))
-        index = ops.reshape_to(starts + places, (count * size,))
+        index = beside(x, ops.reshape_to(starts + places, (count * size,)))
         return dim, index, ops.flatten(ops.movedim(v, -1, dim + 1), dim, dim + 1)
 
     def onnx(self, g: OnnxBuilder, x: OnnxValue, size: Size, step: Size) -> OnnxValue:
@@ -261,7 +262,7 @@ class AsStrided(View):
     def put(self, x: Tensor, v: Tensor, size: Sizes, stride: Sizes, offset: Size | None) -> Tensor:
         if numel(v.shape) == 0 or not self.repeats(size, stride):
             return ops.strided_scatter(x, v, size, stride, offset)
-        index = ops.ravel(strided_index(size, stride, 0 if offset is None else offset))
+        index = beside(x, ops.ravel(strided_index(size, stride, 0 if offset is None else offset)))
         flat = put_changed(ops.reshape(x, (-1,)), 0, index, ops.reshape(v, (-1,)))
         return ops.reshape(flat, tuple(x.shape))
 
