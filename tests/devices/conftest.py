@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "ops")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("ops", "fuzz"))]
 
 # The driver that runs kernels on the processor makes no vectors: that takes most of its time.
 os.environ.setdefault("CL_CONFIG_CPU_VECTORIZER_MODE", "1")

@@ -22,6 +22,10 @@ from tries import new_trie, own_trie
 from wend._engine.base import config, defects
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+#: The accelerator that programs are run on as well.
+DEVICE: str | None = None
+#: What a program says that accelerators refuse, as PyTorch's do, or tell at the next read.
+_OF_THE_HOST = ".numpy()", "torch.from_numpy", "torch.tensor([99])"
 
 
 @dataclass
@@ -128,6 +132,13 @@ def off_trie(program: Program, run: Run) -> Outcome:
         return execute(wend, program, run)
 
 
+def on_device(program: Program, run: Run) -> Outcome:
+    """Execute with all tensors on the accelerator."""
+    assert DEVICE is not None
+    with wend.device(DEVICE):
+        return execute(wend, program, run)
+
+
 class Differs(AssertionError):
     """Two ways to run a program part: which, where, and the program."""
 
@@ -163,6 +174,8 @@ def _check(program: Program, run: Run, i: int) -> str:
     if program.forced and i == 2:
         with config.override(compile=True, wait=True):
             ways["Wend as machine code"] = execute(wend, program, run)
+    if DEVICE is not None and not any(text in program.source for text in _OF_THE_HOST):
+        ways[f"Wend on {DEVICE}"] = on_device(program, run)
     if defects.count():
         found = defects.summary()
         defects.reset()

@@ -5,6 +5,7 @@
     python tests/fuzz/run.py --kind training --programs 3000 --seed 1     # training loops
     python tests/fuzz/run.py --kind training --all                        # and what is left out
     WEND_COMPILE=force python tests/fuzz/run.py --programs 500            # all of it machine code
+    WEND_XPU=all python tests/fuzz/run.py --device xpu --programs 500     # on an accelerator too
 
 The programs of a seed are always the same. They run in processes of their own, some hundred in
 each: one that crashes is run again without PyTorch, to see whose crash it is, and passed over. A
@@ -151,6 +152,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print the programs, run nothing")
     parser.add_argument("--output", type=Path, help="write the record here, as JSON")
     parser.add_argument("--without-torch", action="store_true", help="compare Wend with itself")
+    parser.add_argument("--device", help="an accelerator to run programs on as well: xpu")
     parser.add_argument("-p", action="append", metavar="PLUGIN", help="load it: small_parts, ...")
     parser.add_argument("--work", nargs=3, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -159,11 +161,13 @@ def main() -> int:
     options = ["--kind", args.kind, *(word for name in args.p or () for word in ("-p", name))]
     for name in args.p or ():
         importlib.import_module(name)
-    if args.without_torch:
+    if args.without_torch or args.device:
         import compare
 
-        compare.HAS_TORCH = False
-        options.append("--without-torch")
+        compare.HAS_TORCH = not args.without_torch
+        compare.DEVICE = args.device
+        options += ["--without-torch"] * args.without_torch
+        options += ["--device", args.device] if args.device else []
     if args.work:
         work(*args.work, args.kind)
         return 0

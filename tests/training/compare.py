@@ -61,6 +61,20 @@ def check(case: Case, steps: int = STEPS, tolerance: float | None = None) -> lis
     return differences(ours, theirs, tolerance_of(case) if tolerance is None else tolerance)
 
 
+def check_on(place: str, case: Case, steps: int = STEPS) -> list[Difference]:
+    """What differs on an accelerator from the processor: all tensors are made there.
+
+    Batches that lie in NumPy's memory, and arrays of parameters, are none of an accelerator's.
+    """
+    watched = "norms" if case.watched == "arrays" else case.watched
+    case = replace(case, data="tensor", watched=watched)
+    with own_trie():
+        theirs = train(wend, case, steps)
+    with own_trie(), wend.device(place):
+        ours = train(wend, case, steps)
+    return differences(ours, theirs, tolerance_of(case))
+
+
 def tolerance_of(case: Case) -> float:
     """The greatest difference that rounding may make."""
     return (TOLERANCE_OF_LBFGS if case.optimiser == "LBFGS" else TOLERANCE)[case.dtype]
