@@ -10,6 +10,7 @@ import pytest
 
 import wend
 from wend import nn
+from wend._engine.runtime.devices.queue import accelerator_at
 from wend.errors import DeviceError
 
 pytestmark = pytest.mark.usefixtures("accelerator")
@@ -368,3 +369,21 @@ def test_results_lie_where_the_operands_lie(number):
     y = SAME[number](there())
     assert y.device == XPU
     np.testing.assert_allclose(y.cpu().numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: wend.ones(5, device="xpu") + 1,
+    lambda: (wend.ones(3, 4, device="xpu") + 1).t(),
+    lambda: wend.ones(2, 3, 4, 4, device="xpu").contiguous(memory_format=wend.channels_last) + 1,
+])  # fmt: skip
+def test_an_address_is_one_of_the_device(make):
+    """Memory whose address is known stays in the device's pool, where kernels read it in place."""
+    x = make()
+    pool = accelerator_at(XPU).pool
+    address = x.data_ptr()
+    assert pool.holds(address) and x[1:].data_ptr() - address == 4 * x.stride(0)
+    copied = accelerator_at(XPU).copied_in
+    assert (x * 2).sum().item() == 2 * x.numel() * 2
+    x.mul_(3)
+    assert x.data_ptr() == address and x.sum().item() == 6 * x.numel()
+    assert accelerator_at(XPU).copied_in == copied

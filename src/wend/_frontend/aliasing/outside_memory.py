@@ -171,13 +171,19 @@ def _exposed(root: Tensor, watch: bool) -> np.ndarray:
 
 def _laid_out(root: Tensor) -> np.ndarray:
     """A copy of a handle's array that lies in memory as the handle says."""
-    array = root.value.buffer
+    array, place = root.value.buffer, root.value.type.device
+    empty: Any = np.empty
+    if place is not CPU:
+        from wend._engine.runtime.devices.queue import accelerator_at
+
+        empty = accelerator_at(place).empty
     steps = None if root._layout is None else root._layout[0]
     if steps is None or 0 in array.shape or 0 in steps:
-        return np.array(array, order="C", copy=True)
-    room = 1 + sum((n - 1) * step for n, step in zip(array.shape, steps, strict=True))
-    strides = tuple([step * array.itemsize for step in steps])
-    memory = np.ndarray(array.shape, array.dtype, np.empty(room, array.dtype), 0, strides)
+        memory = empty(array.shape, array.dtype)
+    else:
+        room = 1 + sum((n - 1) * step for n, step in zip(array.shape, steps, strict=True))
+        strides = tuple([step * array.itemsize for step in steps])
+        memory = np.ndarray(array.shape, array.dtype, empty(room, array.dtype), 0, strides)
     np.copyto(memory, array)
     return memory
 
