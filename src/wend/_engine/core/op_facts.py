@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
+#: The kinds of elements of all tensors.
+ANY_DTYPE: frozenset[str] = frozenset({"bool", "int", "float", "complex"})
+
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class OpRecord:

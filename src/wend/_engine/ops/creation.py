@@ -11,13 +11,12 @@ import numpy as np
 from wend._engine.base import dtypes
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
 from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
-from wend._engine.core.op_facts import OpFacts
+from wend._engine.core.op_facts import ANY_DTYPE, OpFacts
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample
 from wend._engine.core.symbolic import SymInt, hints
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.numeric import wrapped
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
-from wend._engine.ops.views.family import ANY_DTYPE
 
 
 class Full(Primitive):

@@ -14,13 +14,13 @@ from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.core._types import Program
 from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
-from wend._engine.core.op_facts import OpBatching, OpFacts, TorchCall
+from wend._engine.core.op_facts import ANY_DTYPE, OpBatching, OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import ADD, DIM, EQ, hints, make, numel, sym_max
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.numeric import accumulator, is_half, sum_accurately
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
-from wend._engine.ops.views.family import ANY_DTYPE, Shape
+from wend._engine.ops.views.family import Shape
 from wend._engine.ops.views.scatters import with_batch
 
 

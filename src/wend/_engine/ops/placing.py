@@ -10,11 +10,10 @@ import numpy as np
 from wend._engine.base.devices import CPU, device
 from wend._engine.base.dtypes import DType
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, TorchCall
+from wend._engine.core.op_facts import ANY_DTYPE, OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
-from wend._engine.ops.views.family import ANY_DTYPE
 
 
 class ToDevice(Primitive):

@@ -14,12 +14,12 @@ from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.base.tracebacks import short_errors
 from wend._engine.core.kinds import DType, Operand, Scalar, Size, Sizes, Tensor
+from wend._engine.core.op_facts import ANY_DTYPE
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import category_of, hints, numel
 from wend._engine.ops.numeric import require
 from wend._engine.ops.placing import full_beside
 from wend._engine.ops.sugar import spelled, sugar
-from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.strided import arange
 
 

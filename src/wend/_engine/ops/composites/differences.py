@@ -11,13 +11,13 @@ from wend._engine.base.dtypes import FLOAT, bool_, int64, uint8
 from wend._engine.base.errors import DTypeError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.core.kinds import Operand, Scalar, Size, Tensor
+from wend._engine.core.op_facts import ANY_DTYPE
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.placing import full_beside
 from wend._engine.ops.sugar import sugar
-from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.slicing import real_dim
 
 

@@ -11,12 +11,12 @@ from wend._engine.base.dtypes import COMPLEX, DType, bool_, int64
 from wend._engine.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core.kinds import Dim, Operand, Scalar, Size, Tensor
+from wend._engine.core.op_facts import ANY_DTYPE
 from wend._engine.core.primitive import Sample, composite, ops, overload
 from wend._engine.core.symbolic import broadcast_shapes, category_of, hints, numel
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.indexing.gather import ScatterSrc, ScatterValue
 from wend._engine.ops.indexing.index_dim import IndexAdd
-from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import DiagonalScatter, SelectScatter, SliceScatter
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core.kinds import Dim, Ints, Size, Sizes, Tensor
+from wend._engine.core.op_facts import ANY_DTYPE
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
-from wend._engine.ops.views.family import ANY_DTYPE
 
 # --- stacks ---------------------------------------------------------------------
 

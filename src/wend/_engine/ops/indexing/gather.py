@@ -13,14 +13,14 @@ from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core._types import TensorType
 from wend._engine.core.kinds import Scalar, Size, Tensor
-from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
+from wend._engine.core.op_facts import ANY_DTYPE, OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.indexing.index import LAST_STAYS, check_index_dtype, check_range
 from wend._engine.ops.numeric import wrapped
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
-from wend._engine.ops.views.family import ANY_DTYPE, Shape
+from wend._engine.ops.views.family import Shape
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import zeros_of
 

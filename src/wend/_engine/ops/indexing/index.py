@@ -13,14 +13,14 @@ from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRa
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core._types import TensorType
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
+from wend._engine.core.op_facts import ANY_DTYPE, OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.placing import beside
-from wend._engine.ops.views.family import ANY_DTYPE, Shape, inverse_order
+from wend._engine.ops.views.family import Shape, inverse_order
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import sum_to_shape, zeros_of
 from wend._engine.ops.views.strided import arange

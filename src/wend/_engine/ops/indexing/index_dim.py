@@ -11,7 +11,7 @@ from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core._types import TensorType
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpBatching, OpFacts, OpSchedule, TorchCall
+from wend._engine.core.op_facts import ANY_DTYPE, OpBatching, OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -19,7 +19,6 @@ from wend._engine.ops.indexing.index import LAST_STAYS, check_index_dtype, check
 from wend._engine.ops.numeric import widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.placing import beside, full_beside
-from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import replaced, zeros_of
 from wend._engine.ops.views.strided import arange

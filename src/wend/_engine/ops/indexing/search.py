@@ -20,7 +20,7 @@ from wend._engine.base.errors import (
 )
 from wend._engine.core import _hot, _types
 from wend._engine.core.kinds import Operand, Scalar, Size, Tensor
-from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
+from wend._engine.core.op_facts import ANY_DTYPE, OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
@@ -28,7 +28,6 @@ from wend._engine.ops.elementwise.family import is_number, promoted
 from wend._engine.ops.numeric import accumulator, widen
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 from wend._engine.ops.placing import beside, full_beside
-from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import with_batch
 
 REAL = frozenset({"bool", "int", "float"})

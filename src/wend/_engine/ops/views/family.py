@@ -15,12 +15,11 @@ from wend._engine.base.dtypes import DType, int8, int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.core.kinds import Size, Tensor
-from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
+from wend._engine.core.op_facts import ANY_DTYPE, OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
 
-ANY_DTYPE: frozenset[str] = frozenset({"bool", "int", "float", "complex"})
 Shape = tuple[Any, ...]  # extents: ints or SymInts
 Strides = tuple[tuple[int, ...], int]  # strides and offset from the base's first element
 

@@ -13,14 +13,14 @@ import numpy as np
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import contiguous_strides
 from wend._engine.core.kinds import Size, Sizes, Tensor
-from wend._engine.core.op_facts import OpFacts, OpSchedule
+from wend._engine.core.op_facts import ANY_DTYPE, OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.basic import assigned
 from wend._engine.ops.gradient_nodes import NodeBuilder, NodeOperand
 from wend._engine.ops.onnx_builder import OnnxBuilder, OnnxValue
-from wend._engine.ops.views.family import ANY_DTYPE, Shape
+from wend._engine.ops.views.family import Shape
 from wend._engine.ops.views.slicing import counted_index, real_dim, replaced, slice_bounds, zeros_of
 from wend._engine.ops.views.strided import (
     check_strided,

@@ -9,10 +9,11 @@ import numpy as np
 
 from wend._engine.base.errors import NotImplementedInWend, ShapeError
 from wend._engine.core.kinds import Size, Sizes, Tensor
+from wend._engine.core.op_facts import ANY_DTYPE
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, sym_max, sym_min
 from wend._engine.ops.sugar import sugar
-from wend._engine.ops.views.family import ANY_DTYPE, Shape
+from wend._engine.ops.views.family import Shape
 from wend._engine.ops.views.strided import arange
 
 
