@@ -115,6 +115,8 @@ class TieredPlan:
             self.reference.restore(batch, short=False)
             self.advance()
             compiled = self.compiled
+            if compiled is not None and compiled.device is not None:
+                tell_of_host_steps(compiled, batch)
         if compiled is None:
             return self.why_no_code()
         if config.settings.verify:
@@ -386,6 +388,13 @@ def finish_planning() -> None:
                     raise
                 defects.note(fault, site=plan.site())
                 plan.give_up(fault)
+
+
+def tell_of_host_steps(compiled: CompiledPlan, batch: FlushJob) -> None:
+    """Note what an accelerator leaves to the processor, to be told at the end of the flush."""
+    from wend._engine.runtime.compiled.host_steps import note_host_steps
+
+    note_host_steps(compiled, batch.sites)
 
 
 _to_tell: list[str] = []

@@ -43,6 +43,7 @@ class Accelerator:
 
     fault: the address of the word in which kernels note failures
     launches, waits: how often kernels were launched, and waited for, so far
+    host_steps: ops of plans that the processor has run so far
     copied_in: bytes that were copied to the device's memory
     """
 
@@ -58,7 +59,7 @@ class Accelerator:
         self._lock = threading.RLock()
         self.fault = driver.allocate(64)
         _WORD.from_address(self.fault).value = 0
-        self.launches = self.waits = self.copied_in = 0
+        self.launches = self.waits = self.host_steps = self.copied_in = 0
         #: Whether this process is a child of that which opened the device.
         self.is_forked = False
 
