@@ -94,6 +94,16 @@ def test_ops_that_run_by_numpy_everywhere_are_counted_and_not_told():
     assert unit.host_steps >= before + 6
 
 
+def test_paths_that_the_processor_computes_are_counted():
+    x = torch.rand(4).to("xpu")
+    unit = accelerator_at(x.device)
+    torch.synchronize()
+    before = unit.host_steps, unit.launches
+    with config.override(deterministic=True):
+        torch.tanh(x).sum().item()
+    assert (unit.host_steps, unit.launches) == (before[0] + 2, before[1])
+
+
 def test_a_setting_allows_all():
     x = torch.ones(4, dtype=WIDE).to("xpu")
     unit = accelerator_at(x.device)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wend._engine.base import config, defects
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.devices import device
 from wend._engine.base.errors import CompileDeclined
 from wend._engine.base.forking import at_fork
 from wend._engine.base.interrupts import is_interrupt
@@ -212,6 +213,11 @@ class TieredPlan:
         return self.reference.steps
 
     @property
+    def place(self) -> device | None:
+        """Return the accelerator of the path's values; None if all lie on the processor."""
+        return self.reference.place
+
+    @property
     def n_ops(self) -> int:
         """Return how many ops the path has."""
         return self.reference.n_ops
@@ -397,6 +403,13 @@ def tell_of_host_steps(compiled: CompiledPlan, batch: FlushJob) -> None:
     note_host_steps(compiled, batch.sites)
 
 
+def count_host_steps(place: device, n_ops: int) -> None:
+    """Count the ops of a path of an accelerator's that the processor has computed."""
+    from wend._engine.runtime.devices.queue import accelerator_at
+
+    accelerator_at(place).host_steps += n_ops
+
+
 _to_tell: list[str] = []
 
 
@@ -439,7 +452,10 @@ def no_machine_code(run: FlushRun) -> str:
 
 def run_reference(run: FlushRun) -> str:
     """Compute a flush by the plan's reference; always returns ""."""
-    run.plan.run_reference(run.job)
+    plan = run.plan
+    plan.run_reference(run.job)
+    if plan.place is not None:
+        count_host_steps(plan.place, plan.n_ops)
     return ""
 
 

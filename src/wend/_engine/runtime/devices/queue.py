@@ -43,7 +43,7 @@ class Accelerator:
 
     fault: the address of the word in which kernels note failures
     launches, waits: how often kernels were launched, and waited for, so far
-    host_steps: ops of plans that the processor has run so far
+    host_steps: ops on the device's values that the processor has run so far
     copied_in: bytes that were copied to the device's memory
     """
 
