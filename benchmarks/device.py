@@ -64,7 +64,8 @@ def ask(side: str, row: str, device: str, weights: Path, quick: bool, seconds: f
     command += [str(HERE / "serve_device.py"), row, device if on_device else "cpu"]
     command += ["--weights", str(weights), "--seconds", str(seconds), *further]
     command += ["--quick"] if quick else []
-    environment = {**os.environ, "PYTHONPATH": python_path()}
+    # Ops without a kernel of the device are measured as they are: by the processor.
+    environment = {**os.environ, "PYTHONPATH": python_path(), "WEND_HOST_STEPS": "1"}
     try:
         run = subprocess.run(
             command, capture_output=True, text=True, env=environment, timeout=seconds, check=False

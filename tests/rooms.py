@@ -5,8 +5,8 @@
 ROOMS = """
 compiler: ir llvm_ir mathlib schedule stages codegen lower kernels.matmul kernels kernels.conv
     kernels.attention kernels.on_device ready_made parallel emit place pipeline verifier aot
-runtime: backend donation flush_log native numpy_executor repair executors devices compiled verify
-    tiers batching fibers parts report flush measure
+runtime: backend donation flush_log native numpy_executor host_steps repair executors devices
+    compiled verify tiers batching fibers parts report flush measure
 """
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
+from wend._engine.base.devices import count_of
 from wend._engine.base.errors import ArgumentError
 from wend._frontend.profiling.chrome_trace import MOST_BYTES, text_file
 from wend._frontend.profiling.event_lists import DeviceType, EventList
@@ -64,7 +65,8 @@ class ProfilerActivity(Enum):
 
 def supported_activities() -> set[ProfilerActivity]:
     """The kinds of devices that are there."""
-    return {ProfilerActivity.CPU}
+    kinds = [kind for kind in ("xpu", "cuda") if count_of(kind)]
+    return {ProfilerActivity.CPU, *(ProfilerActivity[kind.upper()] for kind in kinds)}
 
 
 def kineto_available() -> bool:
@@ -114,7 +116,7 @@ _SAVED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 class profile(Profiler):
     """Measures the block, or the steps of it that the schedule picks.
 
-    activities: kinds of devices; all work is the CPU's
+    activities: kinds of devices; all devices that compute are measured, as the CPU is
     schedule: from the number of a step to its part, see `schedule`; None measures all
     on_trace_ready: called with the profiler when a recording is complete
     record_shapes: note the shapes of operands
@@ -145,11 +147,11 @@ class profile(Profiler):
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
     ) -> None:
-        self.activities = supported_activities() if activities is None else set(activities)
+        self.activities = {ProfilerActivity.CPU} if activities is None else set(activities)
         if not self.activities:
             raise ArgumentError("profile: activities is empty: nothing would be measured")
         if use_cuda:
-            warnings.warn("profile: use_cuda: there is no other device", stacklevel=2)
+            warnings.warn("profile: use_cuda: all devices are measured anyway", stacklevel=2)
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack

@@ -21,3 +21,12 @@ def accelerator():
     if not count_of("xpu"):
         pytest.skip("no OpenCL device: set WEND_XPU=all, and install wend-dl[opencl-cpu]")
     return placement("xpu", "test")
+
+
+@pytest.fixture(autouse=True)
+def _host_steps():
+    """Tests run with WEND_STRICT=1, and many ops have no kernel of the device so far."""
+    from wend._engine.base import config
+
+    with config.override(host_steps=True):
+        yield

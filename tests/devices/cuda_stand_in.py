@@ -58,8 +58,14 @@ class CUmemAttach_flags(enum.IntEnum):
     CU_MEM_ATTACH_GLOBAL = 1
 
 
+class CUevent_flags(enum.IntEnum):
+    """Kinds of events."""
+
+    CU_EVENT_DEFAULT = 0
+
+
 class Handle(NamedTuple):
-    """An object of the driver: a device, a context, a stream, a module or a function."""
+    """An object of the driver: a device, context, stream, module, function or event."""
 
     kind: str
     number: int
@@ -87,10 +93,12 @@ class StandIn:
 
     cards: what there is     memory: bytes that can be had     fails: a function's name -> its error
     counts: calls of each function     launches: in order     blocks: memory, by address
+    events: number of launches before each event, by event; a launch takes 0.25 ms
     """
 
     CUresult, CUdevice_attribute, CUjit_option = CUresult, CUdevice_attribute, CUjit_option
     CUstream_flags, CUmemAttach_flags = CUstream_flags, CUmemAttach_flags
+    CUevent_flags = CUevent_flags
 
     def __init__(self, *cards: Card, memory: int = 1 << 24) -> None:
         self.cards = cards
@@ -99,6 +107,7 @@ class StandIn:
         self.counts: Counter[str] = Counter()
         self.launches: list[Launch] = []
         self.blocks: dict[int, Any] = {}
+        self.events: dict[Handle, int | None] = {}
         self.ready = False
         self.current: Handle | None = None
         self.functions: dict[Handle, str] = {}
@@ -237,6 +246,33 @@ def launch(me: StandIn, function: Handle, *rest: Any) -> Any:
     return None
 
 
+def new_event(me: StandIn, flags: int) -> Handle:
+    """cuEventCreate."""
+    whole(flags)
+    event = Handle("event", me.counts["cuEventCreate"])
+    me.events[event] = None
+    return event
+
+
+def record(me: StandIn, event: Handle, stream: Handle) -> None:
+    """cuEventRecord."""
+    checked(stream, "stream")
+    me.events[checked(event, "event")] = len(me.launches)
+
+
+def elapsed(me: StandIn, first: Handle, last: Handle) -> Any:
+    """cuEventElapsedTime: milliseconds, once the card has passed both events."""
+    times = [me.events.get(checked(event, "event")) for event in (first, last)]
+    if None in times or not me.counts["cuStreamSynchronize"]:
+        return CUresult.CUDA_ERROR_INVALID_VALUE
+    return 0.25 * (times[1] - times[0])
+
+
+def drop_event(me: StandIn, event: Handle) -> None:
+    """cuEventDestroy."""
+    del me.events[checked(event, "event")]
+
+
 FUNCTIONS: dict[str, Any] = {
     "cuInit": init,
     "cuGetErrorString": lambda me, status: f"what {status.name} means".encode(),
@@ -256,16 +292,21 @@ FUNCTIONS: dict[str, Any] = {
     "cuModuleLoadDataEx": load,
     "cuModuleGetFunction": function_of,
     "cuLaunchKernel": launch,
+    "cuEventCreate": new_event,
+    "cuEventRecord": record,
+    "cuEventElapsedTime": elapsed,
+    "cuEventDestroy": drop_event,
 }
 #: Functions that return something beside their status.
 RESULTS = {
     name: 1 for name in FUNCTIONS
     if name not in ("cuInit", "cuCtxSetCurrent", "cuStreamSynchronize", "cuMemFree",
-                    "cuMemcpyAsync", "cuLaunchKernel")
+                    "cuMemcpyAsync", "cuLaunchKernel", "cuEventRecord", "cuEventDestroy")
 }  # fmt: skip
 NEEDS_CONTEXT = {
     "cuStreamCreate", "cuStreamSynchronize", "cuMemAllocManaged", "cuMemFree", "cuMemcpyAsync",
-    "cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel",
+    "cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel", "cuEventCreate",
+    "cuEventRecord",
 }  # fmt: skip
 
 

@@ -173,6 +173,20 @@ def test_launches_get_the_ring_and_the_place_of_the_block(driver, library):
     assert library.counts["cuStreamSynchronize"] == 1
 
 
+def test_timed_launches_lie_between_events(driver, library):
+    ring = driver.allocate(1 << 12)
+    kernel, clear = driver.load(PTX, ["kernel", "clear"], ring)
+    driver.launch([Call(kernel, 0, 1, 64)])
+    calls = [Call(clear, 64, 3, 128), Call(kernel, 192, 1, 64)]
+    assert driver.timed(calls) == [(0, 250_000), (250_000, 500_000)]
+    assert [launch.function for launch in library.launches] == ["kernel", "clear", "kernel"]
+    assert driver.timed([]) == []
+    library.fails["cuLaunchKernel"] = CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+    with pytest.raises(DeviceError, match="LAUNCH_OUT_OF_RESOURCES"):
+        driver.timed(calls)
+    assert not library.events  # all are given back
+
+
 def test_each_thread_works_in_the_context_of_the_device(monkeypatch):
     library = StandIn(Card(), Card())
     cuda_stand_in.installed(monkeypatch, library)
@@ -252,7 +266,8 @@ def test_the_package_takes_the_arguments(monkeypatch):
     package = pytest.importorskip("cuda.bindings.driver")
     names = {name for kind in cuda.FINAL for name in (kind,)} | {"CUDA_ERROR_OUT_OF_MEMORY"}
     assert all(hasattr(package.CUresult, name) for name in names)
-    for kind in ("CUdevice_attribute", "CUjit_option", "CUstream_flags", "CUmemAttach_flags"):
+    for kind in ("CUdevice_attribute", "CUjit_option", "CUstream_flags", "CUmemAttach_flags",
+                 "CUevent_flags"):  # fmt: skip
         for constant in getattr(cuda_stand_in, kind):
             assert getattr(getattr(package, kind), constant.name).value == constant.value
     for name in cuda_stand_in.FUNCTIONS:
@@ -273,6 +288,10 @@ def test_the_package_takes_the_arguments(monkeypatch):
         ("cuStreamSynchronize", stream), ("cuCtxSetCurrent", package.CUcontext(4)),
         ("cuDeviceGetName", 256, package.CUdevice(0)),
         ("cuDeviceTotalMem", package.CUdevice(0)),
+        ("cuEventCreate", package.CUevent_flags.CU_EVENT_DEFAULT),
+        ("cuEventRecord", package.CUevent(3), stream),
+        ("cuEventElapsedTime", package.CUevent(3), package.CUevent(4)),
+        ("cuEventDestroy", package.CUevent(3)),
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match=re.compile("librar", re.IGNORECASE)):
             getattr(package, name)(*args)

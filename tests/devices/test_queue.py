@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wend as torch
+from tries import own_trie
 from wend._engine.runtime.devices import queue
 
 
@@ -34,7 +35,8 @@ def test_a_forked_process_is_told(accelerator):
     child = os.fork()
     if not child:
         try:
-            (x * 3).sum().item()
+            with own_trie():  # elsewhere a path may be known not to come back: NumPy computes those
+                (x * 3).sum().item()
             os.write(sink, b"computed")
         except RuntimeError as error:
             os.write(sink, str(error).encode())

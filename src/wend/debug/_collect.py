@@ -8,6 +8,7 @@ from typing import Any
 
 from wend._engine.base.devices import CPU
 from wend._engine.base.errors import CompileError, ShapeError
+from wend._engine.compiler.ir.loops import Op
 from wend._engine.core import _hot, _types
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.graph import Node
@@ -94,6 +95,8 @@ class _Part:
         self.env: dict[int, int] = {} if flush.env is None else flush.env
         self.types: dict[int, Any] = dict(enumerate(flush.types))
         self.shapes = {i: type_.shape for i, type_ in self.types.items()}
+        #: value of the path -> why the processor computed it for a device
+        self.on_host: dict[int, str] = {}
         self.kernel_of = self._kernels()
         self.origin = flush.serial  # of the flush whose gradients are computed
         self.open: OpNode | None = None  # of a backward pass, while nodes of the same op follow
@@ -104,7 +107,10 @@ class _Part:
         if not isinstance(plan, TieredPlan) or plan.compiled is None:
             return {}
         kernels = {}
+        reasons = {} if plan.reference.place is None else plan.compiled.code.function.reasons
         for step in plan.compiled.code.steps:
+            if isinstance(step, Op):
+                self.on_host.update((i, reasons[i]) for i in step.outputs if i in reasons)
             for op in getattr(step, "ops", [step]):
                 kernels.update(dict.fromkeys(op.outputs, self.whole.kernels))
             self.whole.kernels += 1
@@ -145,7 +151,7 @@ class _Part:
             if known is None and value.buffer is not None:
                 known = self.whole.made.get(id(value.buffer))
         if known is None:
-            node = self._new("input", (), type_.shape, type_.dtype)
+            node = self._new("input", (), type_)
             if value is not None:
                 watch = self.whole.watch
                 node.name = watch.names.get(id(value), "")
@@ -159,7 +165,7 @@ class _Part:
     def _add_op(self, k: int, state: Any, nodes: list[Node]) -> None:
         type_ = self.types[state.first]
         operands = tuple(self.env[i] for i in state.operand_indices())
-        node = self._new(state.prim.name, operands, type_.shape, type_.dtype)
+        node = self._new(state.prim.name, operands, type_)
         outputs = range(state.first, state.first + state.n_out)
         args = self.flush.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
         self._place(node, k)
@@ -176,6 +182,7 @@ class _Part:
             self.env.update((o, node.id) for o in inner.outputs if o not in outputs)
         values = [*outputs, *(o for inner in nodes for o in inner.outputs)]
         node.kernel = self._kernel(values)
+        node.on_host = self._reason(values)
         self._note_group(node, values)
         for serial in (self.flush.serial, None):
             key = (serial, k, state.prim.name, state.code, state.lasti)
@@ -228,6 +235,7 @@ class _Part:
         op_node.nbytes += sum(self.types[o].nbytes for o in node.outputs)
         if op_node.kernel is None:
             op_node.kernel = self._kernel(node.outputs)
+        op_node.on_host = op_node.on_host or self._reason(node.outputs)
         for o in node.outputs:
             self.env[o] = op_node.id
 
@@ -241,9 +249,7 @@ class _Part:
 
     def _new_backward(self, node: Node, operands: tuple[int, ...], partner: int | None) -> OpNode:
         type_ = self.types[node.outputs[0]]
-        op_node = self._new(
-            node.prim.name, tuple(dict.fromkeys(operands)), type_.shape, type_.dtype
-        )
+        op_node = self._new(node.prim.name, tuple(dict.fromkeys(operands)), type_)
         op_node.phase, op_node.results, op_node.partner = "backward", len(node.outputs), partner
         op_node.nbytes = 0
         if partner is not None:
@@ -268,11 +274,17 @@ class _Part:
         path = self.flush.path
         types = []
         try:
+            place = node.prim.place_of([self.types[i] for i in node.inputs]) or CPU
             for o in node.outputs:
                 extents = path.shape_of(o)
                 shape = tuple([evaluate(e, self.shapes, self.flush.args) for e in extents])
-                types.append(_types.intern_type(shape, path.dtype_of(o), CPU))
-        except (CompileError, TypeError, IndexError):  # no extents, or something is not known
+                types.append(_types.intern_type(shape, path.dtype_of(o), place))
+        except (
+            CompileError,
+            TypeError,
+            KeyError,
+            IndexError,
+        ):  # no extents, or something is not known
             return []
         return types
 
@@ -288,11 +300,16 @@ class _Part:
     def _kernel(self, ids: Any) -> int | None:
         return next((self.kernel_of[i] for i in ids if i in self.kernel_of), None)
 
-    def _new(self, op: str, operands: tuple[int, ...], shape: Any, dtype: Any) -> OpNode:
+    def _reason(self, ids: Any) -> str:
+        """Why the processor computed some of the values for a device; "" if it did not."""
+        return next((self.on_host[i] for i in ids if i in self.on_host), "")
+
+    def _new(self, op: str, operands: tuple[int, ...], type_: Any) -> OpNode:
         nodes = self.whole.graph.nodes
-        extents = tuple(int(n) for n in shape)
-        node = OpNode(len(nodes), op, operands, shape=extents, dtype=dtype_name(dtype))
-        node.nbytes = math.prod(extents) * dtype.itemsize
+        extents = tuple(int(n) for n in type_.shape)
+        node = OpNode(len(nodes), op, operands, shape=extents, dtype=dtype_name(type_.dtype))
+        node.nbytes = math.prod(extents) * type_.dtype.itemsize
+        node.device = str(type_.device)
         nodes.append(node)
         return node
 

@@ -2,7 +2,9 @@
 
     WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
     WEND_VERIFY=1   check every flush and backward pass against the reference executor
-    WEND_STRICT=1   raise a failure inside Wend, although it was repaired
+    WEND_STRICT=1   raise a failure inside Wend, although it was repaired; and raise where the
+                    processor computes an op of an accelerator's that has no kernel there
+    WEND_HOST_STEPS=1  let the processor compute such ops, without a word
     WEND_NAN_GUARD=1  look through the results of each flush for NaN and infinity
     WEND_DETERMINISTIC=1  equal bits for equal calls (as `use_deterministic_algorithms(True)`)
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
@@ -31,6 +33,7 @@ ENVIRONMENT: Final = (
     "WEND_EAGER",
     "WEND_VERIFY",
     "WEND_STRICT",
+    "WEND_HOST_STEPS",
     "WEND_NAN_GUARD",
     "WEND_DETERMINISTIC",
     "WEND_PURE",
@@ -90,7 +93,9 @@ class Settings:
     """Settings of the whole process, changed by `settings.set(name=value)` or `override`.
 
     eager: compute after each op     verify: check plans against the reference
-    strict: raise failures inside Wend that were repaired
+    strict: raise failures inside Wend that were repaired, and unless `host_steps` is set the
+        want of an accelerator's kernel
+    host_steps: the processor computes ops without such a kernel, and nobody is told
     pure: the uncompiled core was asked for     deterministic: bit-equal from run to run
     compile: run plans as machine code     wait: compile at once, before a plan's first run
     autobatch: ops of like structure, and calls of `wend.batched`, run together
@@ -101,7 +106,7 @@ class Settings:
 
     __slots__ = (
         "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "full_tracebacks",
-        "nan_guard", "pure", "strict", "verify", "wait", "weigh",
+        "host_steps", "nan_guard", "pure", "strict", "verify", "wait", "weigh",
     )  # fmt: skip
 
     autobatch: bool
@@ -112,6 +117,7 @@ class Settings:
     verify: bool
     nan_guard: bool
     strict: bool
+    host_steps: bool
     pure: bool
     deterministic: bool
     full_tracebacks: bool
@@ -123,6 +129,7 @@ class Settings:
         self.verify = flag("WEND_VERIFY", environment)
         self.nan_guard = flag("WEND_NAN_GUARD", environment)
         self.strict = flag("WEND_STRICT", environment)
+        self.host_steps = flag("WEND_HOST_STEPS", environment)
         self.pure = flag("WEND_PURE", environment)
         processor_level(environment)  # a wrong name is told now
         self.deterministic = flag("WEND_DETERMINISTIC", environment)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from wend._engine.base.devices import device
 from wend._engine.core._hot import FlushJob
 from wend._engine.core.graph import PathGraph
 
@@ -24,6 +25,14 @@ class Plan(Protocol):
 
     wanted: frozenset[int]
     native_plan: Any  # the launcher's half of a plan of machine code; None while there is none
+
+    @property
+    def place(self) -> device | None:
+        """The accelerator of the path's values; None if all lie on the processor."""
+
+    @property
+    def n_ops(self) -> int:
+        """How many ops the path has."""
 
     def run(self, batch: FlushJob) -> None:
         """Set the buffers of the wanted values of this visit; mark failures, and raise nothing."""

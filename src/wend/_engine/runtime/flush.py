@@ -12,7 +12,7 @@ from wend._engine.core import _hot
 from wend._engine.core._hot import FlushJob, State
 from wend._engine.core.graph import PENDING, PathGraph, forget, path_at
 from wend._engine.core.step_log import NEVER_BACK
-from wend._engine.runtime import tiers
+from wend._engine.runtime import host_steps, tiers
 from wend._engine.runtime.backend import MAX_KEYS, MAX_PLANS, Plan, Planner
 from wend._engine.runtime.batching import group_choice
 from wend._engine.runtime.batching.group_choice import await_code
@@ -169,7 +169,7 @@ def execute(job: FlushJob, live: list[int]) -> None:
     finally:
         if PENDING:
             forget(job.states)
-    if UNTOLD:
+    if UNTOLD or host_steps.UNTOLD:
         tell()
 
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from wend._engine.base import defects
 from wend._engine.base.errors import DefectError
 from wend._engine.core._hot import FlushJob
-from wend._engine.core.provenance import last_site
+from wend._engine.core.provenance import last_site, user_level
+from wend._engine.runtime import host_steps
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan, undo
 
 
@@ -95,6 +96,8 @@ def held_back() -> Iterator[None]:
 
 
 def tell() -> None:
-    """Warn of the defects that were noted, unless warnings are held back."""
+    """Warn of defects and host steps that were noted, unless warnings are held back."""
     if not getattr(_held, "on", False):
         defects.tell()
+        if host_steps.UNTOLD:
+            host_steps.tell(user_level())

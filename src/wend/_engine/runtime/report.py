@@ -229,8 +229,9 @@ def tier_of(plan: object) -> str:
     if not isinstance(plan, TieredPlan):
         return "reference: compilation is off (WEND_COMPILE)"
     if plan.compiled is not None:
-        n = len(plan.compiled.bound)
-        return f"machine code, bound to {counted(n, 'set')} of sizes"
+        n, place = len(plan.compiled.bound), plan.reference.place
+        device = "" if place is None else f" for {place}"
+        return f"machine code{device}, bound to {counted(n, 'set')} of sizes"
     if plan.linked is not None:
         n = len(plan.linked.native_plan.frames)
         return f"machine code of its parts, linked for {counted(n, 'set')} of sizes"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wend._engine.base import config, defects
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.devices import device
 from wend._engine.base.errors import CompileDeclined
 from wend._engine.base.forking import at_fork
 from wend._engine.base.interrupts import is_interrupt
@@ -115,6 +116,8 @@ class TieredPlan:
             self.reference.restore(batch, short=False)
             self.advance()
             compiled = self.compiled
+            if compiled is not None and compiled.device is not None:
+                tell_of_host_steps(compiled, batch)
         if compiled is None:
             return self.why_no_code()
         if config.settings.verify:
@@ -208,6 +211,11 @@ class TieredPlan:
     def steps(self) -> Sequence[NodeRun]:
         """Return the steps that the reference would run."""
         return self.reference.steps
+
+    @property
+    def place(self) -> device | None:
+        """Return the accelerator of the path's values; None if all lie on the processor."""
+        return self.reference.place
 
     @property
     def n_ops(self) -> int:
@@ -388,6 +396,20 @@ def finish_planning() -> None:
                 plan.give_up(fault)
 
 
+def tell_of_host_steps(compiled: CompiledPlan, batch: FlushJob) -> None:
+    """Note what an accelerator leaves to the processor, to be told at the end of the flush."""
+    from wend._engine.runtime.compiled.host_steps import note_host_steps
+
+    note_host_steps(compiled, batch.sites)
+
+
+def count_host_steps(place: device, n_ops: int) -> None:
+    """Count the ops of a path of an accelerator's that the processor has computed."""
+    from wend._engine.runtime.devices.queue import accelerator_at
+
+    accelerator_at(place).host_steps += n_ops
+
+
 _to_tell: list[str] = []
 
 
@@ -430,7 +452,10 @@ def no_machine_code(run: FlushRun) -> str:
 
 def run_reference(run: FlushRun) -> str:
     """Compute a flush by the plan's reference; always returns ""."""
-    run.plan.run_reference(run.job)
+    plan = run.plan
+    plan.run_reference(run.job)
+    if plan.place is not None:
+        count_host_steps(plan.place, plan.n_ops)
     return ""
 
 

@@ -210,9 +210,8 @@ class DeviceFunctions:
         return memory.nested(memory.stats(self._pool(device, "memory_stats_as_nested_dict")))
 
     def memory_summary(self, device: DeviceLike = None, abbreviated: bool = False) -> str:
-        """The numbers of the pool as a table."""
-        unit = unit_at(self._kind, device, "memory_summary")
-        return memory.summary(str(unit.place), unit.pool)
+        """The numbers of the pool as a table; and launches, waits, host steps and copies so far."""
+        return memory.summary(unit_at(self._kind, device, "memory_summary"))
 
     def mem_get_info(self, device: DeviceLike = None) -> tuple[int, int]:
         """(bytes of the device that this process has not taken, bytes of the device)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend._engine.runtime.devices.pool import Pool, readable
+from wend._engine.runtime.devices.queue import Accelerator
 
 #: PyTorch's name of a quantity -> the members of the pool: now, and at the most.
 _QUANTITIES = {
@@ -55,15 +56,18 @@ def nested(numbers: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def summary(place: str, pool: Pool) -> str:
-    """The numbers of a pool as a table."""
+def summary(unit: Accelerator) -> str:
+    """The numbers of a device's pool as a table, and a line about its work so far."""
+    pool = unit.pool
     rows = [
         ("", "now", "most"),
         ("in tensors", readable(pool.allocated), readable(pool.peak)),
         ("reserved", readable(pool.reserved), readable(pool.most_reserved)),
         ("not in use", readable(pool.reserved - pool.allocated), ""),
     ]
-    lines = [f"memory of {place}: {pool.count} arrays so far"]
+    lines = [f"memory of {unit.place}: {pool.count} arrays so far"]
     if pool.limit is not None:
         lines.append(f"limit: {readable(pool.limit)}")
-    return "\n".join([*lines, *(f"{name:12}{now:>12}{most:>12}" for name, now, most in rows)])
+    lines += [f"{name:12}{now:>12}{most:>12}" for name, now, most in rows]
+    work = f"{unit.launches} launches, {unit.waits} waits, {unit.host_steps} host steps"
+    return "\n".join([*lines, f"work: {work}, {readable(unit.copied_in)} copied in"])

@@ -8,21 +8,30 @@ import os
 from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
-from wend._engine.runtime.measure.recorder import FLUSH, FlushPart, MeasuredFlush, Scope
-from wend._frontend.profiling.window import SliceTree, Window
+from wend._engine.runtime.measure.recorder import (
+    COPY,
+    FLUSH,
+    ON_DEVICE,
+    FlushPart,
+    MeasuredFlush,
+    Scope,
+)
+from wend._frontend.profiling.window import Launched, SliceTree, Window
 
 __all__ = ["MOST_BYTES", "text_file", "write_trace"]
 
 #: Viewers open files of this size; larger ones are cut behind a whole step.
 MOST_BYTES = 100_000_000
 #: Categories under which readers of PyTorch's traces look for slices; those of the other kinds are
-#: the kinds. PyTorch's "kernel" is for kernels of a GPU.
+#: the kinds. PyTorch's "kernel" is for kernels of a device.
 CATEGORIES = {
     "step": "user_annotation",
     "user": "user_annotation",
     "optimizer": "user_annotation",
     "kernel": "cpu_op",
     "numpy": "cpu_op",
+    ON_DEVICE: "kernel",
+    COPY: "gpu_memcpy",
 }
 #: A kernel's lines are listed up to this number.
 _MOST_LINES = 24
@@ -147,6 +156,9 @@ def facts(kind: str, about: object, window: Window) -> dict[str, Any]:
     if kind == FLUSH and isinstance(about, MeasuredFlush):
         counts: dict[str, Any] = {"steps": len(about.states)}
         return counts | ({"fibers": about.lanes} if about.lanes > 1 else {})
+    if isinstance(about, Launched):
+        kernel = facts(kind, (about.flush, about.part), window)
+        return {**about.facts, "launches of this kernel": len(about.part.launches), **kernel}
     if isinstance(about, tuple) and len(about) == 2 and isinstance(about[1], FlushPart):
         flush, part = about
         lines = window.lines_of(part, flush)

@@ -38,6 +38,7 @@ class DeviceType(Enum):
 
     CPU = 0
     CUDA = 1
+    XPU = 12
     PrivateUse1 = 20
 
 
@@ -49,7 +50,7 @@ class EventMetadata(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A kernel of an event on another device: there is none here."""
+    """A kernel of an event on another device. Wend lists such kernels as events."""
 
     name: str
     device: int
@@ -122,6 +123,7 @@ class FormattedTimesMixin:
 
     count: int
     cpu_time_total: float
+    device_time_total: float
 
     cpu_time_str = _as_time("cpu_time")
     cpu_time_total_str = _as_time("cpu_time_total")
@@ -137,13 +139,10 @@ class FormattedTimesMixin:
 
     @property
     def device_time(self) -> float:
-        """0: the processor is the only device."""
-        return 0.0
+        """Microseconds of an accelerator per call."""
+        return self.device_time_total / self.count if self.count else 0.0
 
-    @property
-    def cuda_time(self) -> float:
-        """0: the processor is the only device."""
-        return 0.0
+    cuda_time = property(lambda self: self.device_time, doc="The former name of `device_time`.")
 
 
 class FunctionEvent(FormattedTimesMixin):
@@ -154,6 +153,10 @@ class FunctionEvent(FormattedTimesMixin):
         program this is the time from its begin to its end, and the time of its operations that
         were computed later.
     self_cpu_time_total: microseconds outside of `cpu_children`
+    device_time_total: microseconds of an accelerator, those of `cpu_children` included: an
+        operation's share of its kernels
+    self_device_time_total: those outside of `cpu_children`
+    device_type: where the event ran; a kernel on an accelerator has no time of the processor
     stack: the user's frames, innermost first
     """
 
@@ -221,6 +224,8 @@ class FunctionEvent(FormattedTimesMixin):
         self.module: str = str(more.pop("module", ""))  # the path of the module that recorded it
         self.metadata = [EventMetadata(k, str(v)) for k, v in more.items() if v is not None]
         self.deferred_us: float = 0.0  # of operations that were recorded here, and computed later
+        self.device_us: float = 0.0  # of an accelerator, outside of the children
+        self.deferred_device_us: float = 0.0  # of operations that were computed later
         self.self_us: float | None = None  # set where the children overlap with more work
         self.self_cpu_percent: float | None = None
         self.total_cpu_percent: float | None = None
@@ -233,13 +238,13 @@ class FunctionEvent(FormattedTimesMixin):
     @property
     def cpu_time_total(self) -> float:  # type: ignore[override]
         """Microseconds from begin to end, and of operations that were computed later."""
-        return self.time_range.elapsed_us() + self.deferred_us
+        return 0.0 if self.is_on_device else self.time_range.elapsed_us() + self.deferred_us
 
     @property
     def self_cpu_time_total(self) -> float:
         """Microseconds outside of the children."""
-        if self.self_us is not None:
-            return self.self_us
+        if self.self_us is not None or self.is_on_device:
+            return self.self_us or 0.0
         inside = sum([child.time_range.elapsed_us() for child in self.cpu_children])
         return max(0.0, self.time_range.elapsed_us() - inside)
 
@@ -248,12 +253,28 @@ class FunctionEvent(FormattedTimesMixin):
         """Bytes that were allocated outside of the children."""
         return self.cpu_memory_usage - sum([c.cpu_memory_usage for c in self.cpu_children])
 
-    device_time_total = property(lambda self: 0.0, doc="0: the processor is the only device.")
-    self_device_time_total = property(lambda self: 0.0, doc="0: the processor is the only device.")
-    cuda_time_total = property(lambda self: 0.0, doc="0: the processor is the only device.")
-    self_cuda_time_total = property(lambda self: 0.0, doc="0: the processor is the only device.")
-    self_device_memory_usage = property(lambda self: 0, doc="0: the processor is the only device.")
-    self_cuda_memory_usage = property(lambda self: 0, doc="0: the processor is the only device.")
+    @property
+    def is_on_device(self) -> bool:
+        """Whether the event ran on an accelerator."""
+        return self.device_type is not DeviceType.CPU
+
+    @property
+    def device_time_total(self) -> float:  # type: ignore[override]
+        """Microseconds of an accelerator, the children's included."""
+        inside = sum([child.device_time_total for child in self.cpu_children])
+        return self.self_device_time_total + inside + self.deferred_device_us
+
+    @property
+    def self_device_time_total(self) -> float:
+        """Microseconds of an accelerator outside of the children."""
+        return self.time_range.elapsed_us() if self.is_on_device else self.device_us
+
+    cuda_time_total = property(lambda self: self.device_time_total, doc="`device_time_total`.")
+    self_cuda_time_total = self_xpu_time_total = property(
+        lambda self: self.self_device_time_total, doc="`self_device_time_total`."
+    )
+    self_device_memory_usage = property(lambda self: 0, doc="0: memory is that of all devices.")
+    self_cuda_memory_usage = property(lambda self: 0, doc="0: memory is that of all devices.")
 
     @property
     def metadata_json(self) -> str:
@@ -316,6 +337,8 @@ class FunctionEventAvg(FormattedTimesMixin):
             raise ArgumentError(f"add: an event {other.key!r} is none of {self.key!r}")
         self.cpu_time_total += other.cpu_time_total
         self.self_cpu_time_total += other.self_cpu_time_total
+        self.device_time_total += other.device_time_total
+        self.self_device_time_total += other.self_device_time_total
         self.cpu_memory_usage += other.cpu_memory_usage
         self.self_cpu_memory_usage += other.self_cpu_memory_usage
         self.count += other.count
@@ -353,7 +376,7 @@ class EventList(list[Any]):
     def __init__(self, *args: object, **kwargs: object) -> None:
         self._with_flops = bool(kwargs.pop("with_flops", False))
         self._profile_memory = bool(kwargs.pop("profile_memory", False))
-        self._use_device = kwargs.pop("use_device", None)
+        self._use_device: str | None = kwargs.pop("use_device", None)
         self._export: Callable[[str], None] | None = kwargs.pop("export", None)
         super().__init__(*args, **kwargs)
 
@@ -374,6 +397,11 @@ class EventList(list[Any]):
         """Microseconds of all events together."""
         return sum([event.self_cpu_time_total for event in self])
 
+    @property
+    def self_device_time_total(self) -> float:
+        """Microseconds of all kernels and copies on accelerators."""
+        return sum([e.self_device_time_total for e in self if e.device_type is not DeviceType.CPU])
+
     def key_averages(
         self,
         group_by_input_shapes: bool = False,
@@ -389,6 +417,7 @@ class EventList(list[Any]):
         for event in self:
             key = (
                 event.key,
+                event.device_type,
                 event.is_user_annotation,
                 str(event.input_shapes) if group_by_input_shapes else "",
                 tuple(event.stack[:group_by_stack_n]) if group_by_stack_n > 0 else (),
@@ -489,7 +518,11 @@ class EventList(list[Any]):
         cells = zip(*[cells for _, cells in columns], strict=True)
         lines = text_table([RULE, heads, RULE, *cells, RULE], right)
         above = [] if header is None else ["=" * len(lines[0]), header.rstrip()]
-        return "\n".join([*above, *lines, f"Self CPU time total: {time(total)}", ""])
+        below = [f"Self CPU time total: {time(total)}", ""]
+        if self._use_device:
+            own = time(self.self_device_time_total)
+            below.insert(1, f"Self {self._use_device.upper()} time total: {own}")
+        return "\n".join([*above, *lines, *below])
 
     def _columns(
         self,
@@ -500,7 +533,7 @@ class EventList(list[Any]):
     ) -> list[tuple[str, list[str]]]:
         """The columns of a table: a title, and the text of each event."""
 
-        def share(us: float) -> str:
+        def share(us: float, total: float = total) -> str:
             return f"{100 * us / total:.2f}%" if total else "nan"
 
         columns = [
@@ -511,6 +544,15 @@ class EventList(list[Any]):
             ("CPU total", [time(e.cpu_time_total) for e in events]),
             ("CPU time avg", [time(e.cpu_time) for e in events]),
         ]
+        if self._use_device:
+            device, whole = self._use_device.upper(), self.self_device_time_total
+            own = [e.self_device_time_total for e in events]
+            columns += [
+                (f"Self {device}", [time(us) for us in own]),
+                (f"Self {device} %", [share(us, whole) for us in own]),
+                (f"{device} total", [time(e.device_time_total) for e in events]),
+                (f"{device} time avg", [time(e.device_time) for e in events]),
+            ]
         if self._profile_memory:
             columns += [
                 ("CPU Mem", [format_memory(e.cpu_memory_usage) for e in events]),

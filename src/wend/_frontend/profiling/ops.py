@@ -45,7 +45,7 @@ class OpTime:
     name: as PyTorch writes the op     count: how often the op ran
     step: number of the step in the flush     site: number of the step that has the user's line
     begin: nanoseconds of the recorder's clock     ns: nanoseconds in all parts
-    flops: operations that kernels have counted
+    flops: operations that kernels have counted     device_ns: nanoseconds of a device
     """
 
     flush: MeasuredFlush
@@ -57,6 +57,7 @@ class OpTime:
     ns: float = 0.0
     flops: int = 0
     parts: list[FlushPart] = field(default_factory=list)
+    device_ns: float = 0.0
 
     def add(self, begin: int, ns: float, flops: int, part: FlushPart) -> None:
         """Add a share of a part."""
@@ -64,6 +65,8 @@ class OpTime:
             self.begin = begin
         self.flops += flops
         self.ns += ns
+        if part.launches:
+            self.device_ns += part.device_ns * ns / (part.end - part.begin)
         self.parts.append(part)
 
     @property

@@ -83,9 +83,11 @@ class Recording:
         """All events."""
         if self._events is not None:
             return self._events
-        options = self.options
+        options, window = self.options, self.seen()
+        kinds = sorted({name.partition(":")[0] for name in window.devices.values()})
         events = EventList(
-            EventMaker(self.seen(), options).events(),
+            EventMaker(window, options).events(),
+            use_device=next(iter(kinds), None),
             with_flops=options.with_flops,
             profile_memory=options.profile_memory,
             export=lambda path: self.export(path, {}),

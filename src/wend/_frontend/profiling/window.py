@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from wend._engine.runtime.measure.recorder import (
+    COPY,
     FLUSH,
+    ON_DEVICE,
     SCOPES,
     FlushPart,
     MeasuredFlush,
@@ -14,7 +16,7 @@ from wend._engine.runtime.measure.recorder import (
     SliceRecorder,
 )
 from wend._engine.runtime.measure.shares import OpCost, costs_of_part
-from wend._frontend.profiling.event_lists import FunctionEvent
+from wend._frontend.profiling.event_lists import DeviceType, FunctionEvent
 from wend._frontend.profiling.ops import BACKWARD, OpTime, line_of, ops_of, summed
 
 __all__ = ["LAUNCH", "RECORDING", "EventMaker", "Options", "SliceTree", "Window"]
@@ -55,6 +57,14 @@ class SliceTree:
         return (tree.slice for tree in self.walk() if not tree.inner)
 
 
+class Launched(NamedTuple):
+    """A launch of a device: the part of a flush that asked for it, and further facts."""
+
+    flush: MeasuredFlush
+    part: FlushPart
+    facts: dict[str, Any]
+
+
 class Window:
     """The slices of a stretch of time.
 
@@ -65,6 +75,8 @@ class Window:
         """first: the number of slices that are older"""
         self.start, self.end = start, end
         self.threads: dict[int, str] = dict(recorder.threads)
+        #: Names of devices by track.
+        self.devices: dict[Any, str] = {track: name for name, track in recorder.devices.items()}
         self.memory: Any = recorder.memory
         rows = [*recorder.slices[first:], *recorder.open_scopes()]
         self.slices: list[Slice] = [clipped(row, start, end) for row in rows if row.end > start]
@@ -89,7 +101,9 @@ class Window:
                 for part in one.about.parts:
                     slices.append(Slice(part.kind, part.name, part.begin, part.end, one.track,
                                        (one.about, part)))  # fmt: skip
-        whole = [t for t in {s.track for s in slices} if t[1] is None]
+        slices += [launch for launch, part in self.launches() if part is not None]
+        tracks = {s.track for s in slices} - self.devices.keys()
+        whole = [t for t in tracks if t[1] is None]
         main = min(whole, key=lambda t: -sum(s.track == t for s in slices), default=None)
         if main is not None:
             slices.append(Slice("profile", "profile", self.start, self.end, main))
@@ -99,6 +113,17 @@ class Window:
                 if inner.slice.track[1] is None:
                     gaps += gaps_of(inner)
         return slices + gaps
+
+    def launches(self) -> Iterator[tuple[Slice, Launched | None]]:
+        """The launches of devices, each with the part of a flush that asked for the launch."""
+        for one in self.slices:
+            if one.kind == ON_DEVICE:
+                yield one, None
+            elif one.kind == FLUSH:
+                for part in one.about.parts:
+                    for launch in part.launches:
+                        about = Launched(one.about, part, launch.about)
+                        yield launch._replace(name=part.name, about=about), about
 
     def flushes(self) -> list[MeasuredFlush]:
         """All flushes, in order of time."""
@@ -159,8 +184,12 @@ class EventMaker:
 
     def events(self) -> list[FunctionEvent]:
         """All events in order of their beginning."""
-        for tree in trees_of(self.window.slices):
+        window = self.window
+        for tree in trees_of([s for s in window.slices if s.track not in window.devices]):
             self.add(tree, None)
+        copies = [s for s in window.slices if s.kind == COPY]
+        for one in [*(launch for launch, _ in window.launches()), *copies]:
+            self.add_on_device(one)
         for op in self.window.ops():
             self.add_deferred(op)
         self.found.sort(key=lambda event: event.time_range.start)
@@ -180,6 +209,13 @@ class EventMaker:
             event.set_cpu_parent(parent)
             parent.append_cpu_child(event)
         return event
+
+    def add_on_device(self, one: Slice) -> None:
+        """Add the event of a launch, or of a copy."""
+        kind, _, index = self.window.devices[one.track].partition(":")
+        event = self.event(one.name, one.track[0], one.begin, one.end, None)
+        event.device_type, event.device_index = DeviceType[kind.upper()], int(index or 0)
+        event.use_device = kind
 
     def add(self, tree: SliceTree, parent: FunctionEvent | None) -> None:
         """Add the event of a slice, and of the slices within."""
@@ -221,6 +257,7 @@ class EventMaker:
             begin = op.begin or flush.begin
             event = self.event(op.name, parent.thread, begin, begin + op.ns, parent)
             event.count = op.count
+            event.device_us = op.device_ns / 1e3
             if options.record_shapes and not op.state.is_step:
                 event.input_shapes = op.input_shapes()
             if options.with_flops and not op.state.is_step:
@@ -239,6 +276,7 @@ class EventMaker:
             event = self.by_scope.get(scope.number)
             if event is not None and event.time_range.end <= self.us(op.flush.begin):
                 event.deferred_us += op.us
+                event.deferred_device_us += op.device_ns / 1e3
 
 
 # -- trees ------------------------------------------------------------------------------------

@@ -38,6 +38,8 @@ class OpNode:
     kernel: number of the kernel that computes the op
     group: number of the group of like regions that ran together     members: how many these were
     branch: the answer under which a static graph computes the op, as text
+    device: of the (first) result
+    on_host: why the processor computed an op of an accelerator; "" if it did not
     flops: operations     ns: time in nanoseconds; None where not known
     values: a summary of the result's values, if kept
     """
@@ -62,6 +64,8 @@ class OpNode:
     group: int | None = None
     members: int | None = None
     branch: str = ""
+    device: str = "cpu"
+    on_host: str = ""
     flops: int | None = None
     ns: int | None = None
     values: dict[str, Any] | None = None
@@ -85,6 +89,16 @@ class OpNode:
     def type_text(self) -> str:
         """Dtype and shape, as in "float32[2, 3]"."""
         return type_text(self.dtype, self.shape)
+
+    @property
+    def where(self) -> str:
+        """The device, as in "xpu:0"; "host for xpu:0" where the processor computed the op."""
+        return f"host for {self.device}" if self.on_host else self.device
+
+    @property
+    def placed_text(self) -> str:
+        """Dtype and shape, and the place unless that is the CPU."""
+        return self.type_text if self.where == "cpu" else f"{self.type_text} {self.where}"
 
 
 def dtype_name(dtype: object) -> str:
@@ -241,7 +255,7 @@ class OpGraph:
         place = f"{name}:{node.line} in {node.function}" if node.file else ""
         if node.branch:
             place = f"{place} {{{node.branch}}}".strip()
-        return (f"%{node.id}", called, node.type_text, operands, node.module, place)
+        return (f"%{node.id}", called, node.placed_text, operands, node.module, place)
 
     def __str__(self) -> str:
         return self.table()

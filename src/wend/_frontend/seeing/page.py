@@ -110,6 +110,8 @@ def data_of(graph: OpGraph) -> dict[str, Any]:
         "kernel": column(lambda node: node.kernel),
         "group": column(lambda node: node.group),
         "members": column(lambda node: node.members),
+        "where": column(lambda node: texts.number(node.where)),
+        "host": column(lambda node: texts.number(clip(node.on_host))),
         "branch": column(lambda node: texts.number(clip(node.branch))),
         "flops": column(lambda node: node.flops),
         "ns": column(lambda node: node.ns),

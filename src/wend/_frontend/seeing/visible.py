@@ -12,6 +12,8 @@ __all__ = ["Caption", "View", "caption", "hint", "printable", "view", "view_of"]
 
 #: Longest text of a caption, in characters.
 LONGEST_CAPTION = 30
+#: The mark of an op of an accelerator that the processor computed.
+HOST_MARK = "host"
 
 
 @dataclass
@@ -83,7 +85,7 @@ def view_of(folding: Folding, opened: set[int]) -> View:
 
 @dataclass
 class Caption:
-    """Two lines of a box, and a mark such as "× 12"."""
+    """Two lines of a box, and a mark such as "× 12" or "host"."""
 
     head: str
     below: str
@@ -95,7 +97,9 @@ def caption(item: OpNode | Fold) -> Caption:
         head = (item.name or "input") if item.is_leaf else item.op
         if item.op == "merge":
             head = f"{item.op} {item.name}".strip()
-        return Caption(clipped(head), clipped(item.type_text))
+        where = "" if item.device == "cpu" else f" · {item.device}"
+        mark = HOST_MARK if item.on_host else ""
+        return Caption(clipped(head), clipped(item.type_text) + where, mark)
     ops = sum(not op.is_leaf for op in item.ops())
     size = f"{ops} op{'s' if ops != 1 else ''}"
     if item.kind in ("region", "branch"):
@@ -112,7 +116,9 @@ def hint(item: OpNode | Fold) -> str:
     """The lines that a pointer over a box shows."""
     if isinstance(item, OpNode):
         where = f"{shown_name(item.file)}:{item.line}" if item.file else ""
-        rows = [f"{item.op} {item.name}".strip(), item.type_text, item.module, where, item.source]
+        host = f"on the host: {item.on_host}" if item.on_host else ""
+        rows = [f"{item.op} {item.name}".strip(), item.placed_text, host, item.module, where]
+        rows.append(item.source)
         return printable("\n".join(row for row in rows if row))
     ops = [op for op in item.ops() if not op.is_leaf]
     rows = [item.path, item.class_name, item.label, f"{len(ops)} ops"]

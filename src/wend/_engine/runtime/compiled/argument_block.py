@@ -298,6 +298,9 @@ class BlockOwner(Visit):
             return
         if frame.found is None:
             frame.found = {}
+        device = self.plan.device
+        if device is not None:
+            device.host_steps += 1
         arrays = [self.array(frame, read.value, values, outs) for read in op.reads]
         program = op.node.program
         numbers = [_types.evaluate(e, types, args) for e in op.node.args]
@@ -315,8 +318,8 @@ class BlockOwner(Visit):
             array = np.asarray(item)
             if not array.flags.c_contiguous or not array.flags.aligned or array.base is not None:
                 array = np.array(array, order="C")
-            if self.plan.device is not None:
-                array = self.plan.device.copied(array)
+            if device is not None:
+                array = device.copied(array)
             frame.found[out] = array
             _launch.write_word(
                 frame.table + 8 * self.skeleton.source[out], _launch.address_of(array)

@@ -13,6 +13,7 @@ import ctypes
 import functools
 import importlib.util
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -267,6 +268,28 @@ class CUDADriver:
                    kernel.pointers, 0)  # fmt: skip
         except Failure as fault:
             raise self._failed(fault) from fault
+
+    def timed(self, calls: Sequence[Call]) -> list[tuple[int, int]]:
+        """See `Driver`."""
+        self.wait()
+        events: list[Any] = []
+        try:
+            self._mark(events)
+            for call in calls:
+                self.launch([call])
+                self._mark(events)
+            self.wait()
+            # The driver tells milliseconds.
+            ends = [self._do("cuEventElapsedTime", events[0], e) * 1e6 for e in events]
+        finally:
+            for event in () if self._lost else events:
+                self._do("cuEventDestroy", event)
+        return [(round(a), round(b)) for a, b in pairwise(ends)]
+
+    def _mark(self, events: list[Any]) -> None:
+        """Have the card note the time when all launches so far are done."""
+        events.append(self._do("cuEventCreate", self.cu.library.CUevent_flags.CU_EVENT_DEFAULT))
+        self._do("cuEventRecord", events[-1], self._stream)
 
     def wait(self) -> None:
         """See `Driver`."""

@@ -1,4 +1,4 @@
-"""The seven verbs that the engine asks of an accelerator. A driver implements the verbs.
+"""The seven verbs that the engine asks of an accelerator, and one for profilers: see `Driver`.
 
 Memory of a driver has addresses that the processor can read and write too, when the device has
 nothing to do: OpenCL calls such memory shared, CUDA managed.
@@ -78,6 +78,12 @@ class Driver(Protocol):
 
     def launch(self, calls: Sequence[Call]) -> None:
         """Run functions in order, behind all launches so far; do not wait."""
+
+    def timed(self, calls: Sequence[Call]) -> list[tuple[int, int]]:
+        """Run functions in order, behind all launches so far, and wait: for profilers.
+
+        Returns the nanoseconds from this call to the begin and the end of each. Raises DeviceError.
+        """
 
     def wait(self) -> None:
         """Return when all launches are done. Raises DeviceError if the device has failed."""

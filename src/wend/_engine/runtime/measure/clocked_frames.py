@@ -54,10 +54,14 @@ class ClockedOwner:
         at, recorder = now(), self.recorder
         if recorder is None:
             return
+        launches = recorder.take_launches()
         if op.first:
             recorder.temporaries(frame.arena_bytes)
-        elif self.running:
-            recorder.part(part_of(self.owner, self.running, self.begin, at))
+        if self.running and not op.first:
+            part = part_of(self.owner, self.running, self.begin, at)
+            recorder.part(part._replace(launches=launches))
+        else:
+            recorder.slices += launches
         self.running, self.begin = op.steps, now()
 
 

@@ -15,11 +15,19 @@ from wend._engine.runtime.batching.forward import Forward
 from wend._engine.runtime.batching.levels import GroupedPlan
 from wend._engine.runtime.batching.per_op import PerOpExecution
 from wend._engine.runtime.compiled.plan import CompiledPlan
+from wend._engine.runtime.devices.driver import Call
+from wend._engine.runtime.devices.queue import Accelerator
 from wend._engine.runtime.fibers import flush_lanes
 from wend._engine.runtime.fibers.lane_backward import Backward
 from wend._engine.runtime.fibers.lanes import LaneBatch, Part
 from wend._engine.runtime.measure.clocked_frames import ClockedFrames
-from wend._engine.runtime.measure.recorder import GRADIENTS, FlushPart, SliceRecorder, now
+from wend._engine.runtime.measure.recorder import (
+    COPY,
+    GRADIENTS,
+    FlushPart,
+    SliceRecorder,
+    now,
+)
 from wend._engine.runtime.measure.taps import Taps
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.tiers import TieredPlan
@@ -37,6 +45,7 @@ def measure_engine(recorder: SliceRecorder) -> Taps:
     _tap_reference(recorder, taps)
     _tap_groups(recorder, taps)
     _tap_backward(recorder, taps)
+    _tap_devices(recorder, taps)
     return taps
 
 
@@ -224,3 +233,28 @@ def _tap_backward(recorder: SliceRecorder, taps: Taps) -> None:
         return measured
 
     taps.replace(backward_ways, "ask", ask)
+
+
+def _tap_devices(recorder: SliceRecorder, taps: Taps) -> None:
+    def start(original: AnyFunction) -> AnyFunction:
+        def measured(unit: Accelerator, calls: list[Call]) -> None:
+            begin = now()
+            recorder.launched(str(unit.place), begin, unit.driver.timed(calls))
+
+        return measured
+
+    def copied(original: AnyFunction) -> AnyFunction:
+        def measured(unit: Accelerator, array: Any) -> Any:
+            begin, before = now(), unit.copied_in
+            copy = original(unit, array)
+            size = unit.copied_in - before
+            if size:
+                place = str(unit.place)
+                facts = {"device": place, "bytes": size}
+                recorder.slice(COPY, "Memcpy HtoD", begin, recorder.device_track(place), facts)
+            return copy
+
+        return measured
+
+    taps.replace(Accelerator, "start", start)
+    taps.replace(Accelerator, "copied", copied)

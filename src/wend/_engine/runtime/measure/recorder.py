@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -30,6 +30,8 @@ SCOPES = frozenset({"step", "user", "module", "optimizer"})
 FLUSH = "flush"
 #: The kind of parts that compute gradients of the flush's own steps.
 GRADIENTS = "gradients"
+#: The kinds of slices of a device: a launch of a kernel, and a copy to its memory.
+ON_DEVICE, COPY = "device", "copy"
 
 
 class Scope(NamedTuple):
@@ -97,6 +99,7 @@ class FlushPart(NamedTuple):
     ops: the compiler's `Op`s, or nodes of the reference
     owner: gives the sizes of a bound plan; None elsewhere
     steps: the kernels among the plan's steps
+    launches: the slices of a device that this part has waited for
     """
 
     kind: str
@@ -107,6 +110,12 @@ class FlushPart(NamedTuple):
     ops: Sequence[Any] = ()
     owner: Any = None
     steps: Sequence[int] = ()
+    launches: Sequence[Slice] = ()
+
+    @property
+    def device_ns(self) -> int:
+        """Nanoseconds of a device."""
+        return sum([one.end - one.begin for one in self.launches])
 
 
 @dataclass(eq=False, slots=True)
@@ -133,11 +142,15 @@ class MeasuredFlush:
 
 
 class _Running(threading.local):
-    """The flush that this thread runs, and whether a backward pass is under way."""
+    """The flush that this thread runs, and whether a backward pass is under way.
+
+    launches: of devices, until a part of the flush takes these
+    """
 
     flush: MeasuredFlush | None = None
     backward = False
     track: Track | None = None
+    launches: list[Slice] | None = None
 
 
 #: The recording under way, or nothing.
@@ -157,6 +170,7 @@ class SliceRecorder:
         self.begun: dict[int, tuple[Scope, int, Any]] = {}  # open scopes by number
         self.marks: dict[int, tuple[Any, Scopes]] = {}  # by id of a list of steps: the list, scopes
         self.threads: dict[int, str] = {}
+        self.devices: dict[str, Track] = {}  # by name of the device
         self.count = 0
         self.memory: Any = None  # an `AllocationLog`, if memory is measured
         self.local = _Running()
@@ -170,6 +184,15 @@ class SliceRecorder:
             number = next(_NUMBERS)  # the system gives the number of an ended thread to another
             self.threads[number] = threading.current_thread().name
             track = self.local.track = number, None
+        return track
+
+    def device_track(self, place: str) -> Track:
+        """The track of a device's queue."""
+        track = self.devices.get(place)
+        if track is None:
+            number = next(_NUMBERS)
+            self.threads[number] = f"{place} queue"
+            track = self.devices[place] = number, None
         return track
 
     def scope_track(self, trace: Trace) -> Track:
@@ -280,6 +303,7 @@ class SliceRecorder:
         finally:
             flush.end = now()
             self.local.flush = outer
+            self.slices += self.take_launches()
             self.slices.append(Slice(FLUSH, FLUSH, flush.begin, flush.end, track, flush))
 
     @contextmanager
@@ -290,6 +314,25 @@ class SliceRecorder:
             yield
         finally:
             self.part(FlushPart(kind, name, begin, now()))
+
+    def launched(self, place: str, begin: int, spans: Iterable[tuple[int, int]]) -> None:
+        """Note launches of a device that are over.
+
+        begin: when the host began to launch     spans: nanoseconds from then to begin and end
+        """
+        end, track = now(), self.device_track(place)
+        launches = self.local.launches
+        if launches is None:
+            launches = self.local.launches = []
+        for first, last in spans:  # clocks of devices are not exact
+            at = min(begin + max(first, 0), end)
+            until = max(at, min(begin + last, end))
+            launches.append(Slice(ON_DEVICE, "kernel", at, until, track, {"device": place}))
+
+    def take_launches(self) -> list[Slice]:
+        """The launches of this thread that no part of a flush has taken."""
+        launches, self.local.launches = self.local.launches, None
+        return launches or []
 
     def temporaries(self, size: int) -> None:
         """Note the bytes of temporaries that the flush under way has."""

@@ -8,7 +8,7 @@ const MOST_BOXES = 2000, READABLE = 0.8, LEAST = 0.55, LEAST_WHOLE = 0.7, NARROW
 const MOST_HITS = 60, MOST_LINKS = 24;
 const PHASES = ["forward", "backward", "update"];
 const COLOURS = [["phase", "phase"], ["time", "time"], ["bytes", "bytes"], ["dtype", "dtype"],
-  ["kernel", "kernel"], ["group", "group"], ["op", "op"]];
+  ["kernel", "kernel"], ["group", "group"], ["device", "device"], ["op", "op"]];
 const HUES = [212, 28, 148, 342, 266, 186, 52, 4, 100, 302];
 const SVG = "http://www.w3.org/2000/svg";
 const at = (id) => document.getElementById(id);
@@ -21,7 +21,7 @@ const texts = data.texts;
 const spread = (column, n) => (Array.isArray(column) ? column : new Array(n).fill(column));
 const col = {};
 for (const name of ["op", "type", "place", "phase", "home", "arity", "bytes", "results", "name",
-  "numbers", "partner", "kernel", "group", "members", "branch", "flops", "ns"]) col[name] = spread(data[name], N);
+  "numbers", "partner", "kernel", "group", "members", "where", "host", "branch", "flops", "ns"]) col[name] = spread(data[name], N);
 const fold = {};
 for (const name of ["parent", "kind", "label", "class", "path", "phase", "times", "key", "asked"]) {
   fold[name] = spread(data.folds[name], F);
@@ -82,7 +82,8 @@ for (let f = F - 1; f > 0; f--) {
   for (const name in sum) sum[name][up] += sum[name][f];
   if (first[f] >= 0 && (first[up] < 0 || first[f] < first[up])) first[up] = first[f];
 }
-const known = { time: sumOf(col.ns) > 0, kernel: some(col.kernel), group: some(col.group) };
+const known = { time: sumOf(col.ns) > 0, kernel: some(col.kernel), group: some(col.group),
+  device: col.where.some((x) => texts[x] !== "cpu") };
 function sumOf(list) { let s = 0; for (const x of list) s += x || 0; return s; }
 function some(list) { return list.some((x) => x !== null && x !== undefined); }
 
@@ -233,7 +234,7 @@ function lines(id) {
     return { head, below: below && kind !== "part" ? `${below} · ${size}` : below || size,
       badge: kind === "repeat" ? `× ${fold.times[f]}` : "" };
   }
-  return { head: title(id), below: typeOf(id), badge: "" };
+  return { head: title(id), below: typeOf(id), badge: texts[col.host[id]] ? "host" : "" };
 }
 function sized(id) {
   const text = lines(id);
@@ -333,6 +334,7 @@ function category(n) {
     case "dtype": return dtypeOf(n);
     case "kernel": return col.kernel[n] == null ? null : col.kernel[n];
     case "group": return col.group[n] == null ? null : col.group[n];
+    case "device": return texts[col.where[n]];
     default: return texts[col.op[n]];
   }
 }
@@ -757,6 +759,7 @@ function showPanel(id) {
       ["flops", col.flops[id] == null ? "" : flopsText(col.flops[id])],
       ["time", col.ns[id] == null ? "" : timeText(col.ns[id])], ["numbers", texts[col.numbers[id]]],
       ["results", col.results[id] > 1 ? col.results[id] : ""], ["kernel", col.kernel[id]], ["group", col.group[id]],
+      ["device", known.device ? texts[col.where[id]] : ""], ["on the host", texts[col.host[id]]],
       ["members", col.members[id]], ["branch", texts[col.branch[id]]],
       ["phase", PHASES[col.phase[id]]], ["number", id], ["output", isOutput[id] ? "yes" : ""]]));
     if (data.values[id]) panel.append(...summary(data.values[id]));
