@@ -132,19 +132,11 @@ class Accelerator:
         with self._lock:
             before = self.launches
             calls: list[Call] = []
-            for k in range(0, CALL_WORDS * n, CALL_WORDS):
-                number, block, _, pairs, count = words[k : k + CALL_WORDS]
-                for j in range(count):
-                    pair = (_WORD * 2).from_address(pairs + 16 * j)
-                    _WORD.from_address(pair[0]).value = scratch + pair[1]
-                function, launch = self._functions[number]
-                turns = 1
-                for slot, unit in launch.sizes:
-                    turns *= -(-_WORD.from_address(block + 8 * slot).value // unit)
-                if turns > 0:
-                    groups = turns if launch.per_group else -(-turns // launch.items)
-                    at = self._place(block, 8 * launch.words, calls)
-                    calls.append(Call(function, at, min(groups, MOST_GROUPS), launch.items))
+            k, end = 0, CALL_WORDS * n
+            while k < end:
+                following = k + CALL_WORDS * words[k + 2]
+                self._add_launches(words[k:following], scratch, calls)
+                k = following
             self._launch(calls)
             if self.launches == before:
                 return
@@ -154,6 +146,31 @@ class Accelerator:
                 _WORD.from_address(fault).value |= word.value
                 word.value = 0
 
+    def _add_launches(self, words: list[int], scratch: int, calls: list[Call]) -> None:
+        """Append the launch of a round, whose calls are of a function and may run side by side.
+
+        words: the words of the calls     scratch: address of their scratch memory
+        calls: those that are still to be launched
+        """
+        function, launch = self._functions[words[0]]
+        rows: list[tuple[int, int]] = []  # (block, groups) of each call
+        for k in range(0, len(words), CALL_WORDS):
+            _, block, _, pairs, count = words[k : k + CALL_WORDS]
+            for j in range(count):
+                pair = (_WORD * 2).from_address(pairs + 16 * j)
+                _WORD.from_address(pair[0]).value = scratch + pair[1]
+            turns = 1
+            for slot, unit in launch.sizes:
+                turns *= -(-_WORD.from_address(block + 8 * slot).value // unit)
+            if turns > 0:
+                groups = turns if launch.per_group else -(-turns // launch.items)
+                rows.append((block, min(groups, MOST_GROUPS)))
+        most = max(1, RING // (8 * launch.words + 16) - 1)
+        for k in range(0, len(rows), most):
+            some = rows[k : k + most]
+            at = self._place(some, 8 * launch.words, calls)
+            calls.append(Call(function, at, sum([n for _, n in some]), launch.items))
+
     def _launch(self, calls: list[Call]) -> None:
         """Launch calls, and forget them."""
         if calls:
@@ -161,18 +178,26 @@ class Accelerator:
             self.launches += len(calls)
             calls.clear()
 
-    def _place(self, block: int, size: int, calls: list[Call]) -> int:
-        """Copy an argument block to the ring; return the place.
+    def _place(self, rows: list[tuple[int, int]], size: int, calls: list[Call]) -> int:
+        """Write the argument of a launch to the ring; return the place.
 
+        rows: (block, groups) of each call     size: bytes of a block
         calls: those that are still to be launched, and read the ring
         """
-        if self._next + size > RING:
+        head = 8 * (2 * len(rows) + 2)
+        if self._next + head + size * len(rows) > RING:
             self._launch(calls)
             self.wait()
             self._next = 0
         at = self._next
-        copy_bytes(self._ring + at, block, size)
-        self._next = -(-(at + size) // 64) * 64
+        words, first, place = [len(rows)], 0, at + head
+        for block, groups in rows:
+            words += (first, place)
+            copy_bytes(self._ring + place, block, size)
+            first, place = first + groups, place + size
+        words.append(first)
+        (_WORD * len(words)).from_address(self._ring + at)[:] = words
+        self._next = -(-place // 64) * 64
         return at
 
     def wait(self) -> None:
