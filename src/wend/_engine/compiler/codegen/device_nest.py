@@ -120,10 +120,17 @@ class DeviceNestCode(NestCode):
         else:
             first, step = verbs.numbered()
         with text.counted(self.alloca("i64"), first, self.word(at), step) as turn:
-            find_counters(self, turn, schedule.axes)
+            part, place = "0", turn
+            if schedule.parts:
+                apart = self.poly(schedule.apart)
+                part, place = (
+                    text.let(f"udiv i64 {turn}, {apart}"),
+                    text.let(f"urem i64 {turn}, {apart}"),
+                )
+            find_counters(self, place, schedule.axes)
             self.place_kept(turn)
-            self.late.begin(turn)
-            self.parted_loops(turn)
+            self.late.begin(part)
+            self.parted_loops(part)
             self.late.end()
         if self.faults.messages:
             self.leave_faults()
@@ -147,15 +154,15 @@ class DeviceNestCode(NestCode):
         helpers = tuple(name for name, *_ in launches[1:])
         return Written(module, self.slots.items, helpers, tuple(self.faults.messages))
 
-    def parted_loops(self, turn: str) -> None:
-        """Write the loops within a turn. turn: its number, and that of the part if there are any"""
+    def parted_loops(self, part: str) -> None:
+        """Write the loops within a turn of a part."""
         schedule = self.schedule
         if not schedule.parts:
             self.loops(schedule.serial, self.turn)
             return
         axis, *rest = schedule.serial
         last = self.bounds(axis)[1]
-        with self.text.counted(self.alloca("i64"), turn, last, str(PARTS)) as i:
+        with self.text.counted(self.alloca("i64"), part, last, str(PARTS)) as i:
             self.counters[axis] = i
             self.loops(rest, self.turn)
             del self.counters[axis]

@@ -33,8 +33,8 @@ class DeviceSums:
         self.copies: dict[int, str] = {}
         self.memory: dict[int, int] = {}  # fold in parts -> the word with the address of all copies
 
-    def begin(self, turn: str) -> None:
-        """Set the folds of a turn to their identities."""
+    def begin(self, part: str) -> None:
+        """Set the folds of a turn of a part to their identities."""
         code, schedule = self.code, self.schedule
         text, b = code.text, code.scalar
         for op in schedule.own:
@@ -50,13 +50,15 @@ class DeviceSums:
             slot = self.memory[op.out] = code.slots.scratch(schedule.copied_bytes(op))
             base = code.word(slot, "ptr")
             count = code.poly(product(code.function.shape(op.out)))
-            copy = self.place(base, dtype, text.let(f"mul i64 {turn}, {count}"))
+            copy = self.place(base, dtype, text.let(f"mul i64 {part}, {count}"))
             self.copies[op.out] = copy
+            if op.out in self.variables:
+                continue
             identity = b.number(identity_of(fold.identity, dtype), dtype)
             item, items = code.verbs.number("item"), code.verbs.number("items")
             with text.counted(code.alloca("i64"), item, count, items) as i:
                 b.store(identity, self.place(copy, dtype, i))
-        if schedule.parts:
+        if schedule.parts and schedule.per_group:
             code.verbs.barrier(everywhere=True)
 
     def place(self, base: str, dtype: Any, i: str) -> str:
