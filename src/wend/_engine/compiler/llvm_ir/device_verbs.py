@@ -20,8 +20,11 @@ _KERNEL = """define {convention} void @{name}({pointer} %words, i64 %at) {{
 begins:
   {group}
   %calls = getelementptr i8, {pointer} %words, i64 %at
-  %count = load i64, {pointer} %calls
-  %rows = getelementptr i64, {pointer} %calls, i64 1
+  %guard = load {pointer}, {pointer} %calls
+  %stop = load i64, {pointer} %guard
+  %counts = getelementptr i64, {pointer} %calls, i64 1
+  %count = load i64, {pointer} %counts
+  %rows = getelementptr i64, {pointer} %calls, i64 2
   br label %look
 look:
   %low = phi i64 [ 0, %begins ], [ %lower, %halve ]
@@ -48,7 +51,12 @@ here:
   %end = load i64, {pointer} %after
   %mine = sub i64 %group, %first
   %groups = sub i64 %end, %first
+  %runs = icmp eq i64 %stop, 0
+  br i1 %runs, label %run, label %done
+run:
   call void @{name}.call({pointer} %block, i64 %mine, i64 %groups)
+  br label %done
+done:
   ret void
 }}"""
 
@@ -86,8 +94,9 @@ class DeviceVerbs:
         """The kernel around a function of `head`: it finds the block of the group, by halving.
 
         A launch makes several calls of the function. `at` bytes behind the address `words` lie the
-        number of calls, then two words of each: the number of its first group, and where its block
-        lies behind `words`. One more first group ends the row.
+        address of a word, which is 0 if the calls are to be made, and the number of calls. Then
+        follow two words of each: the number of its first group, and where its block lies behind
+        `words`. One more first group ends the row.
         """
         return _KERNEL.format(
             name=name,
