@@ -13,7 +13,7 @@ from wend._engine.base.forking import at_fork
 from wend._engine.compiler.codegen.device_nest import Launch, launches_of
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime.devices.driver import Call, Driver
-from wend._engine.runtime.devices.pool import Pool, copy_bytes
+from wend._engine.runtime.devices.pool import DeviceBlock, Pool, copy_bytes
 from wend._engine.runtime.native._launch_select import CALL_WORDS
 from wend._engine.runtime.native.temporaries import Arena
 
@@ -107,6 +107,10 @@ class Accelerator:
         if value.extra is None and value.buffer is array and value.type.device is self.place:
             value.buffer = copy
         return copy
+
+    def owns(self, array: Any) -> bool:
+        """Whether an array was made by `empty`, and shows all of its block."""
+        return type(array.base) is DeviceBlock
 
     # -- code -----------------------------------------------------------------------------------
 
@@ -223,7 +227,8 @@ class Accelerator:
             copy_bytes(self._ring + place, block, size)
             first, place = first + groups, place + size
         words.append(first)
-        (_WORD * len(words)).from_address(self._ring + at)[:] = words
+        row = (_WORD * len(words))(*words)
+        copy_bytes(self._ring + at, ctypes.addressof(row), 8 * len(words))
         self._next = -(-place // 64) * 64
         return at
 

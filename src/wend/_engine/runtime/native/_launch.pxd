@@ -169,7 +169,7 @@ cpdef list launch(ArgumentBlock frame, list values, list types, list args, long 
 cdef donate(ArgumentBlock frame, rows, list values, list made, list touched)
 
 @cython.locals(v=Value)
-cdef object donated(list values, Py_ssize_t i)
+cdef object donated(list values, Py_ssize_t i, device)
 cdef Py_ssize_t ALONE
 
 cdef class Cell:

@@ -240,13 +240,15 @@ def row_at(array, r):
     return row_of(array, r)
 
 
-def donated(values, i):
+def donated(values, i, device):
     """The array of a leaf, if nobody else can see the array any more; else None."""
     v = values[i]
     if v.extra is not None or references(v) > ALONE:
         return None
     array = v.buffer
-    if references(array) > ALONE or not array_owned(array):
+    if references(array) > ALONE:
+        return None
+    if not (array_owned(array) if device is None else device.owns(array)):
         return None
     v.buffer = None
     return array
@@ -508,7 +510,7 @@ def donate(frame, rows, values, made, touched):
     if touched is not None:
         touched.clear()
     for k, i, place in rows:
-        array = None if touched is None else donated(values, i)
+        array = None if touched is None else donated(values, i, frame.device)
         if array is None:
             make, shape, dtype, _ = frame.outs[k]
             array = make_array(make, shape, dtype)

@@ -261,9 +261,9 @@ class TileCode:
             where = text.let(f"getelementptr {kind}, ptr {room}, i64 {k}")
             text.line(f"store {kind} {total}, ptr {where}")
         counter = self.entry.let("alloca i64", "var")
-        with text.counted(counter, "0", str(SIDE * SIDE)) as k:
-            i, j = text.let(f"udiv i64 {k}, {SIDE}"), text.let(f"urem i64 {k}, {SIDE}")
-            down, across = (text.let(f"mul i64 {n}, {ACROSS}") for n in (i, j))
+        with text.counted(counter, "0", str(SIDE * SIDE)) as n:
+            i, j = text.let(f"udiv i64 {n}, {SIDE}"), text.let(f"urem i64 {n}, {SIDE}")
+            down, across = (text.let(f"mul i64 {x}, {ACROSS}") for x in (i, j))
             down, across = (
                 text.let(f"add i64 {row}, {down}"),
                 text.let(f"add i64 {column}, {across}"),
@@ -271,7 +271,7 @@ class TileCode:
             is_row = text.let(f"icmp slt i64 {down}, {w['rows']}")
             is_column = text.let(f"icmp slt i64 {across}, {w['columns']}")
             with text.when(text.let(f"and i1 {is_row}, {is_column}")):
-                where = text.let(f"getelementptr {kind}, ptr {room}, i64 {k}")
+                where = text.let(f"getelementptr {kind}, ptr {room}, i64 {n}")
                 total = text.let(f"load {kind}, ptr {where}")
                 self.tail.element(total, self.places(batch, down, across))
 
