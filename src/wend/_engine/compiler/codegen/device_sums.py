@@ -21,7 +21,7 @@ class DeviceSums:
     """Writes these folds, for `DeviceNestCode`.
 
     A fold is kept in a variable, if a work item has the element of the result to itself. Else it
-    adds up in memory: in copies, one of each part, or in the result, which `clear` sets first.
+    adds up in memory: in a copy of each part, or in the result, which `clear` sets first.
 
     code: the code of the nest
     variables: fold -> its variable     copies: fold in parts -> the address of this turn's copy
@@ -70,7 +70,7 @@ class DeviceSums:
         return place
 
     def add(self, op: Op, value: SsaValue) -> bool:
-        """Fold a value into a variable; return whether the fold has one."""
+        """Fold a value into a variable; return whether there is a variable."""
         variable, fold = self.variables.get(op.out), op.fold
         if variable is None:
             return False
@@ -154,7 +154,7 @@ class Helper:
         """A word of the argument block."""
         pointer = self.code.target.pointer
         place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {slot}")
-        return self.entry.let(f"load {kind}, {pointer} {place}")
+        return self.entry.let(f"load {kind}, {pointer} {place}, align 8")
 
     def elements(self, op: Op) -> AbstractContextManager[str]:
         """A loop over the elements of a fold, a part of which are those of a work item."""

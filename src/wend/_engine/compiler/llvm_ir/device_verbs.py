@@ -20,10 +20,10 @@ _KERNEL = """define {convention} void @{name}({pointer} %words, i64 %at) {{
 begins:
   {group}
   %calls = getelementptr i8, {pointer} %words, i64 %at
-  %guard = load {pointer}, {pointer} %calls
-  %stop = load i64, {pointer} %guard
+  %guard = load {pointer}, {pointer} %calls, align 8
+  %stop = load i64, {pointer} %guard, align 8
   %counts = getelementptr i64, {pointer} %calls, i64 1
-  %count = load i64, {pointer} %counts
+  %count = load i64, {pointer} %counts, align 8
   %rows = getelementptr i64, {pointer} %calls, i64 2
   br label %look
 look:
@@ -36,19 +36,19 @@ halve:
   %sum = add i64 %low, %high
   %middle = lshr i64 %sum, 1
   %place = getelementptr [2 x i64], {pointer} %rows, i64 %middle
-  %begin = load i64, {pointer} %place
+  %begin = load i64, {pointer} %place, align 8
   %later = icmp uge i64 %group, %begin
   %lower = select i1 %later, i64 %middle, i64 %low
   %higher = select i1 %later, i64 %high, i64 %middle
   br label %look
 here:
   %row = getelementptr [2 x i64], {pointer} %rows, i64 %low
-  %first = load i64, {pointer} %row
+  %first = load i64, {pointer} %row, align 8
   %where = getelementptr i64, {pointer} %row, i64 1
-  %offset = load i64, {pointer} %where
+  %offset = load i64, {pointer} %where, align 8
   %block = getelementptr i8, {pointer} %words, i64 %offset
   %after = getelementptr i64, {pointer} %row, i64 2
-  %end = load i64, {pointer} %after
+  %end = load i64, {pointer} %after, align 8
   %mine = sub i64 %group, %first
   %groups = sub i64 %end, %first
   %runs = icmp eq i64 %stop, 0
@@ -93,10 +93,10 @@ class DeviceVerbs:
     def kernel(self, name: str) -> str:
         """The kernel around a function of `head`: it finds the block of the group, by halving.
 
-        A launch makes several calls of the function. `at` bytes behind the address `words` lie the
-        address of a word, which is 0 if the calls are to be made, and the number of calls. Then
-        follow two words of each: the number of its first group, and where its block lies behind
-        `words`. One more first group ends the row.
+        A launch makes several calls of the function. `at` bytes behind the address `words` lies the
+        address of a word, which is 0 if the calls are to be made. The number of calls follows. Then
+        there are two words of each: the number of the first group, and where the block lies behind
+        `words`. A last first group ends the row.
         """
         return _KERNEL.format(
             name=name,

@@ -149,7 +149,7 @@ def rounds(
 def _mark(kernel: Kernel, s: int, function: str) -> object:
     """Return what calls of an accelerator have in common that may be a single launch.
 
-    Calls with scratch memory have the same, one after the other.
+    Calls with scratch memory have the same memory in turn.
     """
     if any(slot.kind == "scratch" for slot in kernel.slots):
         return kernel, s

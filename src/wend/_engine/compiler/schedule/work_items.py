@@ -80,7 +80,7 @@ class WorkItems:
         return total
 
     def is_alone(self, op: Op) -> bool:
-        """Whether all that is folded into an element belongs to one turn."""
+        """Whether all that is folded into an element belongs to a single turn."""
         loops = self.nest.loops[op.out]
         kept = {axis for d, axis in enumerate(loops) if d not in op.reduced} - {-1}
         return op.kind == FOLD and kept <= set(self.axes)

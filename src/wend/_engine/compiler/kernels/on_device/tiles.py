@@ -64,7 +64,7 @@ class TileCode:
         for k, name in enumerate(words):
             place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {k}")
             kind = pointer if name in pointers else "i64"
-            self.word[name] = self.entry.let(f"load {kind}, {pointer} {place}", "w")
+            self.word[name] = self.entry.let(f"load {kind}, {pointer} {place}, align 8", "w")
         room = LINE * DEPTH
         self.lefts = self.verbs.shared("lefts", self.kind, room)
         self.rights = self.verbs.shared("rights", self.kind, room)
@@ -247,7 +247,7 @@ class TileCode:
                     text.line(f"store {kind} {total}, {pointer} {where}, align {self.size}")
 
     def do_tail(self, batch: list[str], first_row: str, first_column: str) -> None:
-        """Do the ops behind the product on the elements of a tile, one after the other.
+        """Do the ops behind the product on the elements of a tile, in a loop.
 
         batch: the counters of the dims of a batch
         """
