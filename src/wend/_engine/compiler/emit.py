@@ -82,7 +82,7 @@ class Emission:
         if region.kind == "nest":
             kernel = self.nest(self.nests[region.number])
         elif region.kind == CONVOLVE and self.is_device:
-            kernel = device_convolution(self.function, head_of(region))
+            kernel = device_convolution(self.function, region)
         elif region.kind == CONVOLVE:
             kernel = convolution(self.function, head_of(region))
             self.pooled.add(kernel, region, self.add_tail(kernel, region))
@@ -104,7 +104,7 @@ class Emission:
     def product(self, region: Region) -> Kernel:
         """Return the kernel of a matrix product, with the ops behind it."""
         if self.is_device:
-            return device_product(self.function, head_of(region))
+            return device_product(self.function, region)
         kernel = product_kernel(self.function, head_of(region), self.path)
         self.add_tail(kernel, region)
         return kernel

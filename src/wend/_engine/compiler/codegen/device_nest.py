@@ -14,19 +14,17 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
+from wend._engine.compiler.codegen.device_sums import DeviceSums
 from wend._engine.compiler.codegen.inner_loop import PhaseCode
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.known_code import Written
 from wend._engine.compiler.codegen.nest import NAME, NestCode
-from wend._engine.compiler.codegen.scalar_ops import identity_of
-from wend._engine.compiler.ir.kernel import ROWS
+from wend._engine.compiler.ir.kernel import FOLDS, ROWS
 from wend._engine.compiler.ir.loops import Op
-from wend._engine.compiler.ir.symbolic_extents import product
 from wend._engine.compiler.llvm_ir.device_verbs import DeviceVerbs
-from wend._engine.compiler.llvm_ir.text import Text
 from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type, register_type
 from wend._engine.compiler.schedule.loop_order import Access, Nest
-from wend._engine.compiler.schedule.work_items import WorkItems
+from wend._engine.compiler.schedule.work_items import PARTS, WorkItems
 
 #: Work items of a group, where these share a row, and where each is alone.
 ROW, ALONE = 128, 64
@@ -104,6 +102,7 @@ class DeviceNestCode(NestCode):
         self.schedule = WorkItems(nest)
         self.shares = self.schedule.shares
         self.first = ""  # an i1, where a group computes a turn: whether this work item is the first
+        self.late = DeviceSums(self, self.schedule)
 
     def write(self) -> Written:
         """Return the code of the whole kernel."""
@@ -121,16 +120,27 @@ class DeviceNestCode(NestCode):
         else:
             first, step = verbs.numbered()
         with text.counted(self.alloca("i64"), first, self.word(at), step) as turn:
-            find_counters(self, turn, schedule.axes)
+            part, place = "0", turn
+            if schedule.parts:
+                apart = self.poly(schedule.apart)
+                part, place = (
+                    text.let(f"udiv i64 {turn}, {apart}"),
+                    text.let(f"urem i64 {turn}, {apart}"),
+                )
+            find_counters(self, place, schedule.axes)
             self.place_kept(turn)
-            self.loops(schedule.serial, self.turn)
+            self.late.begin(part)
+            self.parted_loops(part)
+            self.late.end()
         if self.faults.messages:
             self.leave_faults()
         text.line("ret void")
         self.module.add(NAME, verbs.definition(NAME, self.faults.entry()))
         launches = [(NAME, schedule.per_group, items, at)]
         if schedule.added:
-            launches.append(("clear", False, ALONE, self.write_clear(schedule.added)))
+            launches.append(("clear", False, ALONE, self.late.write_clear()))
+        if schedule.parts:
+            launches.append((FOLDS, False, ALONE, self.late.write_folds()))
         if schedule.row_stores:
             lines = self.slots.extent(schedule.lines)
             launches.append((ROWS, False, ALONE, lines))
@@ -143,6 +153,19 @@ class DeviceNestCode(NestCode):
         module = "\n".join([*about, self.module.render()])
         helpers = tuple(name for name, *_ in launches[1:])
         return Written(module, self.slots.items, helpers, tuple(self.faults.messages))
+
+    def parted_loops(self, part: str) -> None:
+        """Write the loops within a turn of a part."""
+        schedule = self.schedule
+        if not schedule.parts:
+            self.loops(schedule.serial, self.turn)
+            return
+        axis, *rest = schedule.serial
+        last = self.bounds(axis)[1]
+        with self.text.counted(self.alloca("i64"), part, last, str(PARTS)) as i:
+            self.counters[axis] = i
+            self.loops(rest, self.turn)
+            del self.counters[axis]
 
     def place_kept(self, turn: str) -> None:
         """Find the memory of a turn for the elements that later phases read back."""
@@ -185,6 +208,8 @@ class DeviceNestCode(NestCode):
 
     def add_to_memory(self, op: Op, value: SsaValue, address: str) -> None:
         """Fold a value into an element in memory; of a group, the first work item does so."""
+        if self.late.add(op, value):
+            return
         with self.by_first():
             super().add_to_memory(op, value, address)
 
@@ -192,35 +217,16 @@ class DeviceNestCode(NestCode):
         """A block of code for the first work item of a group, where a group computes a turn."""
         return self.text.when(self.first) if self.first else nullcontext()
 
-    # -- sums -----------------------------------------------------------------------------------
-
-    def write_clear(self, ops: list[Op]) -> int:
-        """Write `clear`, which sets sums to the identities of their folds; return the word with the
-        number of its turns.
-        """
-        text, entry = Text(), Text()
-        entry._count = 1_000_000
-        verbs = DeviceVerbs(self.target, text, entry, self.module)
-        function, slots, pointer = self.function, self.slots, self.target.pointer
-        b = VectorBuilder(text, self.module, 1, self.target)
-        first, step = verbs.numbered()
-
-        def word(slot: int, kind: str) -> str:
-            place = entry.let(f"getelementptr i64, {pointer} %block, i64 {slot}")
-            return entry.let(f"load {kind}, {pointer} {place}")
-
-        for op in ops:
-            fold, dtype = op.fold, function.dtypes[op.out]
-            assert fold is not None
-            count = product(function.shape(op.out))
-            base, n = word(slots.sums(op.out), pointer), word(slots.extent(count), "i64")
-            identity = b.number(identity_of(fold.identity, dtype), dtype)
-            with text.counted(entry.let("alloca i64", "var"), first, n, step) as i:
-                kind = memory_type(dtype)
-                b.store(identity, text.let(f"getelementptr {kind}, {pointer} {base}, i64 {i}"))
-        text.line("ret void")
-        self.module.add("clear", verbs.definition("clear"))
-        return slots.extent(self.schedule.cleared)
+    def address(self, access: Access, axes: list[int]) -> str:
+        """The address of an access for the counters of some axes."""
+        copy = self.late.copy_of(access)
+        if copy is None:
+            return super().address(access, axes)
+        steps = self.steps(access, axes)
+        if not steps:
+            return copy
+        kind = memory_type(access.dtype)
+        return self.text.let(f"getelementptr {kind}, {self.target.pointer} {copy}, i64 {steps}")
 
 
 class RowsCode(NestCode):
@@ -295,6 +301,11 @@ class DevicePhase(PhaseCode):
         self.builders = [VectorBuilder(self.text, code.module, 1, code.target, code.faults)]
         self._places, self._inside = {}, {}
         self.elements(1)
+
+    def add_vector(self, op: Op, value: SsaValue, c: int) -> None:
+        """Fold an element into that of a result."""
+        if not self.code.late.add(op, value):
+            super().add_vector(op, value, c)
 
     def finish(self, op: Op) -> SsaValue:
         """Return the total of a fold; in a group, folded with those of all work items."""

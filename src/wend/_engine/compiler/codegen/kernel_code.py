@@ -49,7 +49,10 @@ class KernelCode:
             if kind == "ptr":
                 kind = pointer
             place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {slot}")
-            name = self.words[slot] = self.entry.let(f"load {kind}, {pointer} {place}", "w")
+            # Modules of accelerators do not say that words begin at multiples of 8 bytes.
+            aligned = ", align 8" if self.target.is_device else ""
+            load = f"load {kind}, {pointer} {place}{aligned}"
+            name = self.words[slot] = self.entry.let(load, "w")
         return name
 
     def poly(self, p: Poly) -> str:

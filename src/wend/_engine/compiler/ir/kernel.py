@@ -16,6 +16,8 @@ from wend._engine.core.symbolic import Expr
 
 #: A function behind the kernel of an accelerator: it stores scalars of the outer loops.
 ROWS: Final = "rows"
+#: A function behind the kernel of an accelerator: it folds sums that were added up in parts.
+FOLDS: Final = "folds"
 
 
 class Slot(NamedTuple):

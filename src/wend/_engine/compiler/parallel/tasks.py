@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.ir.kernel import ROWS, Kernel, Slot
+from wend._engine.compiler.ir.kernel import FOLDS, ROWS, Kernel, Slot
 from wend._engine.compiler.ir.symbolic_extents import Poly, add, constant, mul, product, scale
 from wend._engine.compiler.kernels.conv import forward
 from wend._engine.compiler.kernels.conv.lowering import by_one_weight
@@ -80,8 +80,7 @@ def _whole(kernel: Kernel) -> StagedTasks:
     names = [kernel.name]
     if "clear" in kernel.helpers:
         names.insert(0, "clear")
-    if ROWS in kernel.helpers:
-        names.append(ROWS)
+    names += [name for name in (ROWS, FOLDS) if name in kernel.helpers]
     return StagedTasks([Stage(name, [kernel.slots]) for name in names], [])
 
 

@@ -6,6 +6,8 @@ input are independent, and so are the updates of parameters: their stages share 
 Threads then meet less often, and a thread that is done early finds more to do. Stages of a single
 call do not share a round unless a stage of several calls is there: handing out a small call costs
 more than making it.
+
+On an accelerator the calls of a round are a single launch. So these are calls of the same function.
 """
 
 from __future__ import annotations
@@ -87,11 +89,13 @@ def rounds(
     end: int,
     schedules: Mapping[int, StagedTasks],
     uses: Mapping[int, MemoryUse] | None,
+    launched: Mapping[int, Kernel] | None = None,
 ) -> tuple[list[Round], list[tuple[int, int]]]:
     """Return (rounds of the kernels first ... end - 1, (first round, last round) of each kernel).
 
     schedules: the stages of each kernel, by step
     uses: the memory that each kernel uses; None where no stage has several calls
+    launched: the kernels by step, on an accelerator
     """
     stretch: list[Round] = []
     spans: list[tuple[int, int]] = []
@@ -102,6 +106,7 @@ def rounds(
             stretch += [[(k, s)] for s in range(n)]
         return stretch, spans
     shared: list[bool] = []  # whether a round has a stage of several calls
+    alike: list[object] = []  # on an accelerator: what its calls have in common
     made_by: dict[int, int] = {}  # the round from which on a value may be read
     done_by: dict[int, int] = {}  # and overwritten, too
     for k in range(first, end):
@@ -116,8 +121,14 @@ def rounds(
             ready = at + 1
             at = max([ready, *needed])
             several = len(stage.blocks) > 1
-            while at < len(stretch) and not (several or shared[at]):
-                at += 1
+            if launched is None:
+                while at < len(stretch) and not (several or shared[at]):
+                    at += 1
+            else:
+                mark = _mark(launched[k], s, stage.function)
+                while at < len(stretch) and alike[at] != mark:
+                    at += 1
+                alike += [mark] * (at + 1 - len(alike))
             if at == len(stretch):
                 stretch.append([])
                 shared.append(False)
@@ -133,3 +144,13 @@ def rounds(
     for one in stretch:  # stages of several calls come first, because they take longest
         one.sort(key=lambda pair: len(schedules[pair[0]].stages[pair[1]].blocks) < 2)
     return stretch, spans
+
+
+def _mark(kernel: Kernel, s: int, function: str) -> object:
+    """Return what calls of an accelerator have in common that may be a single launch.
+
+    Calls with scratch memory have the same memory in turn.
+    """
+    if any(slot.kind == "scratch" for slot in kernel.slots):
+        return kernel, s
+    return kernel.text, function

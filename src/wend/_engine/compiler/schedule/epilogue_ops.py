@@ -13,7 +13,6 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, MAP, Function, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, known, mul
-from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.schedule.fusion_group import Region
 from wend._engine.compiler.schedule.loop_order import Access
 
@@ -25,10 +24,8 @@ _ELEMENTS = (dtypes.FLOAT, dtypes.BOOL)
 
 
 def may_have_tail(op: Op) -> bool:
-    """Whether an op hands tiles of the result to an epilogue: not yet on accelerators."""
-    if op.kind == CONTRACT or (op.kind == CONVOLVE and op.name == "convolve"):
-        return not written_for().is_device
-    return False
+    """Whether an op hands tiles of the result to an epilogue."""
+    return op.kind == CONTRACT or (op.kind == CONVOLVE and op.name == "convolve")
 
 
 def head_of(region: Region) -> Op:

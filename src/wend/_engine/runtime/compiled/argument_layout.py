@@ -185,7 +185,9 @@ class ArgumentLayout:
         self.cut = any(len(stage.blocks) > 1 for stage in stages)
         over = {r.base: code.donations.get(r.value) for r in code.results if r.owns}
         taken = {base: leaf for base, leaf in over.items() if leaf is not None}
-        uses = accesses(code.steps, code.homes, taken, self.together) if self.cut else None
+        launched = None if self.plan.device is None else self.kernels
+        apart = self.cut or launched is not None
+        uses = accesses(code.steps, code.homes, taken, self.together) if apart else None
         # The rounds of all kernels up to the next host step or donation, by the first kernel.
         self.rounds: dict[int, list[Round]] = {}
         self.n_rounds = 0
@@ -198,7 +200,7 @@ class ArgumentLayout:
                 spans.append((self.n_rounds, self.n_rounds))
                 self.n_rounds += 1
                 continue
-            stretch, own = rounds(first, end, schedules, uses)
+            stretch, own = rounds(first, end, schedules, uses, launched)
             self.rounds[first] = stretch
             spans += [(self.n_rounds + begins, self.n_rounds + ends) for begins, ends in own]
             self.n_rounds += len(stretch)

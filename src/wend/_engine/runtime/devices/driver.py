@@ -33,10 +33,10 @@ class Properties(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A launch of a function.
+    """A launch of a function, for one or several argument blocks.
 
     function: as `load` has returned it
-    block: bytes from the beginning of the ring to the argument block
+    block: bytes from the beginning of the ring to the row of blocks, see `DeviceVerbs.kernel`
     groups, items: the number of groups, and of the work items of each
     """
 

@@ -13,7 +13,7 @@ from wend._engine.base.forking import at_fork
 from wend._engine.compiler.codegen.device_nest import Launch, launches_of
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime.devices.driver import Call, Driver
-from wend._engine.runtime.devices.pool import Pool, copy_bytes
+from wend._engine.runtime.devices.pool import DeviceBlock, Pool, copy_bytes
 from wend._engine.runtime.native._launch_select import CALL_WORDS
 from wend._engine.runtime.native.temporaries import Arena
 
@@ -21,6 +21,8 @@ from wend._engine.runtime.native.temporaries import Arena
 RING = 1 << 20
 #: The most groups of a launch: each goes on with later turns.
 MOST_GROUPS = 1 << 14
+#: So many launches are handed to the driver at a time, so that the device begins early.
+AT_A_TIME = 16
 _WORD = ctypes.c_int64
 
 
@@ -58,7 +60,11 @@ class Accelerator:
         self._next = 0
         self._lock = threading.RLock()
         self.fault = driver.allocate(64)
-        _WORD.from_address(self.fault).value = 0
+        #: A word that stays 0: launches without a guard look at it.
+        self._zero = self.fault + 32
+        (_WORD * 8).from_address(self.fault)[:] = [0] * 8
+        self._pending = 0  # where the failures of launches go that nobody has waited for
+        self._waited = 0  # launches so far that were waited for
         self.launches = self.waits = self.host_steps = self.copied_in = 0
         #: Whether this process is a child of that which opened the device.
         self.is_forked = False
@@ -103,6 +109,10 @@ class Accelerator:
             value.buffer = copy
         return copy
 
+    def owns(self, array: Any) -> bool:
+        """Whether an array was made by `empty`, and shows all of its block."""
+        return type(array.base) is DeviceBlock
+
     # -- code -----------------------------------------------------------------------------------
 
     def load(self, text: str, names: list[str]) -> DeviceLibrary:
@@ -122,38 +132,75 @@ class Accelerator:
 
     # -- launches -------------------------------------------------------------------------------
 
-    def run(self, code: int, n: int, scratch: int, fault: int) -> None:
+    def run(self, code: int, n: int, scratch: int, fault: int, later: bool = False) -> None:
         """Make n calls in order, and wait for them.
 
         code: address of the calls     scratch: address of their scratch memory
         fault: address of the word that failures are added to
+        later: do not wait; calls with the same `fault` follow. These do nothing after a failure.
         """
         self.check_process()
         words = (_WORD * (CALL_WORDS * n)).from_address(code)
         with self._lock:
-            before = self.launches
-            calls: list[Call] = []
-            for k in range(0, CALL_WORDS * n, CALL_WORDS):
-                number, block, _, pairs, count = words[k : k + CALL_WORDS]
-                for j in range(count):
-                    pair = (_WORD * 2).from_address(pairs + 16 * j)
-                    _WORD.from_address(pair[0]).value = scratch + pair[1]
-                function, launch = self._functions[number]
-                turns = 1
-                for slot, unit in launch.sizes:
-                    turns *= -(-_WORD.from_address(block + 8 * slot).value // unit)
-                if turns > 0:
-                    groups = turns if launch.per_group else -(-turns // launch.items)
-                    at = self._place(block, 8 * launch.words, calls)
-                    calls.append(Call(function, at, min(groups, MOST_GROUPS), launch.items))
-            self._launch(calls)
-            if self.launches == before:
+            if self._pending != fault:
+                self.settle()
+                if _WORD.from_address(fault).value:
+                    return
+            guard = self.fault if self._pending else self._zero
+            self._pending = fault
+            try:
+                calls: list[Call] = []
+                k, end = 0, CALL_WORDS * n
+                while k < end:
+                    following = k + CALL_WORDS * words[k + 2]
+                    self._add_launches(words[k:following], scratch, guard, calls)
+                    k = following
+                    if len(calls) >= AT_A_TIME:
+                        self._launch(calls)
+                self._launch(calls)
+            except BaseException:
+                self.settle()
+                raise
+            if not later:
+                self.settle()
+
+    def settle(self) -> None:
+        """Wait for launches that nobody has waited for, and hand on their failures."""
+        with self._lock:
+            fault, self._pending = self._pending, 0
+            if not fault or self.launches == self._waited:
                 return
             self.wait()
             word = _WORD.from_address(self.fault)
             if word.value:
                 _WORD.from_address(fault).value |= word.value
                 word.value = 0
+
+    def _add_launches(self, words: list[int], scratch: int, guard: int, calls: list[Call]) -> None:
+        """Append the launch of a round, whose calls are of a function and may run side by side.
+
+        words: the words of the calls     scratch: address of their scratch memory
+        guard: address of a word; the launch does nothing if the word is not 0
+        calls: those that are still to be launched
+        """
+        function, launch = self._functions[words[0]]
+        rows: list[tuple[int, int]] = []  # (block, groups) of each call
+        for k in range(0, len(words), CALL_WORDS):
+            _, block, _, pairs, count = words[k : k + CALL_WORDS]
+            for j in range(count):
+                pair = (_WORD * 2).from_address(pairs + 16 * j)
+                _WORD.from_address(pair[0]).value = scratch + pair[1]
+            turns = 1
+            for slot, unit in launch.sizes:
+                turns *= -(-_WORD.from_address(block + 8 * slot).value // unit)
+            if turns > 0:
+                groups = turns if launch.per_group else -(-turns // launch.items)
+                rows.append((block, min(groups, MOST_GROUPS)))
+        most = max(1, RING // (8 * launch.words + 16) - 2)
+        for k in range(0, len(rows), most):
+            some = rows[k : k + most]
+            at = self._place(some, 8 * launch.words, guard, calls)
+            calls.append(Call(function, at, sum([n for _, n in some]), launch.items))
 
     def _launch(self, calls: list[Call]) -> None:
         """Launch calls, and forget them."""
@@ -166,24 +213,35 @@ class Accelerator:
         """Let the driver run calls. A profiler measures these here."""
         self.driver.launch(calls)
 
-    def _place(self, block: int, size: int, calls: list[Call]) -> int:
-        """Copy an argument block to the ring; return the place.
+    def _place(self, rows: list[tuple[int, int]], size: int, guard: int, calls: list[Call]) -> int:
+        """Write the argument of a launch to the ring; return the place.
 
+        rows: (block, groups) of each call     size: bytes of a block
+        guard: see `_add_launches`
         calls: those that are still to be launched, and read the ring
         """
-        if self._next + size > RING:
+        head = 8 * (2 * len(rows) + 3)
+        if self._next + head + size * len(rows) > RING:
             self._launch(calls)
             self.wait()
             self._next = 0
         at = self._next
-        copy_bytes(self._ring + at, block, size)
-        self._next = -(-(at + size) // 64) * 64
+        words, first, place = [guard, len(rows)], 0, at + head
+        for block, groups in rows:
+            words += (first, place)
+            copy_bytes(self._ring + place, block, size)
+            first, place = first + groups, place + size
+        words.append(first)
+        row = (_WORD * len(words))(*words)
+        copy_bytes(self._ring + at, ctypes.addressof(row), 8 * len(words))
+        self._next = -(-place // 64) * 64
         return at
 
     def wait(self) -> None:
         """Return when the device has nothing to do."""
         self.check_process()
         self.waits += 1
+        self._waited = self.launches
         self.driver.wait()
 
 

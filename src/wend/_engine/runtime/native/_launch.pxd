@@ -113,6 +113,8 @@ cdef bint run_part(ArgumentBlock link, LinkedPart part, list values, list args, 
                    list kept, list touched, long long arena, bint stoppable) except -1
 @cython.locals(v=Value, k=Py_ssize_t, i=Py_ssize_t)
 cdef donate_all(ArgumentBlock frame, rows, list values, list made, list touched)
+cdef give_back(rows, list values, list made)
+cdef list rebindings(rows, list values, list touched)
 @cython.locals(part=LinkedPart, frame=ArgumentBlock)
 cdef bint claim(list parts, list args) except -1
 @cython.locals(numbers=list, k=Py_ssize_t)
@@ -167,7 +169,7 @@ cpdef list launch(ArgumentBlock frame, list values, list types, list args, long 
 cdef donate(ArgumentBlock frame, rows, list values, list made, list touched)
 
 @cython.locals(v=Value)
-cdef object donated(list values, Py_ssize_t i)
+cdef object donated(list values, Py_ssize_t i, device)
 cdef Py_ssize_t ALONE
 
 cdef class Cell:

@@ -240,13 +240,15 @@ def row_at(array, r):
     return row_of(array, r)
 
 
-def donated(values, i):
+def donated(values, i, device):
     """The array of a leaf, if nobody else can see the array any more; else None."""
     v = values[i]
     if v.extra is not None or references(v) > ALONE:
         return None
     array = v.buffer
-    if references(array) > ALONE or not array_owned(array):
+    if references(array) > ALONE:
+        return None
+    if not (array_owned(array) if device is None else device.owns(array)):
         return None
     v.buffer = None
     return array
@@ -278,7 +280,8 @@ def enter_leaves(frame, leaves, values, kept):
             data = array_data(array)
         if frame.device is not None:
             array = frame.device.resident(v, array, data)
-            kept.append(array)
+            if v.buffer is not array:  # else nobody may have the array beside the leaf: `donated`
+                kept.append(array)
             data = array_data(array)
         put(at, data)
         at += 8
@@ -330,12 +333,17 @@ def launch(frame, values, types, args, arena, touched):
     put(start, 0)
     patch(frame.patches, frame.n_patches, table)
     stoppable = True  # until leaves are written to
-    for step in frame.steps:
+    rows = None  # of leaves that an accelerator writes over, unless a kernel before notes a failure
+    before = None
+    n = len(frame.steps)
+    for k in range(n):
+        step = frame.steps[k]
         if step[0] == 0:
             code = start + step[1]
             scratch = arena + frame.scratch
             if frame.device is not None:
-                frame.device.run(code, step[2], scratch, start)
+                later = k + 1 < n and frame.steps[k + 1][0] == 2
+                frame.device.run(code, step[2], scratch, start, later)
             else:
                 run_kernels(code, step[2], frame.release, scratch, frame.room, stoppable)
             continue
@@ -344,12 +352,29 @@ def launch(frame, values, types, args, arena, touched):
         if step[0] == 1:
             owner_of(frame).host(frame, step[1], values, types, args, made, kept)
         else:
+            if frame.device is not None and touched is not None:
+                rows = step[1]
+                before = rebindings(rows, values, touched)
             donate_all(frame, step[1], values, made, touched)
             stoppable = False
         patch(frame.patches, frame.n_patches, table)
     if get(frame.fault) != 0:
+        if rows is not None:
+            give_back(rows, values, made)
+            touched.extend(before)
         return None
     return made
+
+
+def rebindings(rows, values, touched):
+    """A copy of `touched` that holds none of the leaves that results may be written over.
+
+    In their place are their numbers.     rows, touched: see `donate`
+    """
+    numbers = {}
+    for _, i, _ in rows:
+        numbers[identity(values[i])] = i
+    return [(handle, numbers.get(identity(old), old), at) for handle, old, at in touched]
 
 
 def launch_link(frame, values, args, arena, touched):
@@ -462,11 +487,18 @@ def donate_all(frame, rows, values, made, touched):
     try:
         donate(frame, rows, values, made, touched)
     except BaseException:
-        for k, i, _ in rows:
-            v = values[i]
-            if v.buffer is None:
-                v.buffer = made[k]
+        give_back(rows, values, made)
+        if frame.device is not None:
+            frame.device.settle()
         raise
+
+
+def give_back(rows, values, made):
+    """Give leaves the memory that results were to be written to."""
+    for k, i, _ in rows:
+        v = values[i]
+        if v.buffer is None:
+            v.buffer = made[k]
 
 
 def donate(frame, rows, values, made, touched):
@@ -478,7 +510,7 @@ def donate(frame, rows, values, made, touched):
     if touched is not None:
         touched.clear()
     for k, i, place in rows:
-        array = None if touched is None else donated(values, i)
+        array = None if touched is None else donated(values, i, frame.device)
         if array is None:
             make, shape, dtype, _ = frame.outs[k]
             array = make_array(make, shape, dtype)

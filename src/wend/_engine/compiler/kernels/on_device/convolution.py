@@ -11,11 +11,14 @@ from typing import Any
 
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import Function, Op
+from wend._engine.compiler.ir.loops import Function
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, constant, mul, product, scale
 from wend._engine.compiler.kernels.conv.lowering import ROLES
+from wend._engine.compiler.kernels.on_device.tail import add_tail
 from wend._engine.compiler.kernels.on_device.tiles import COMMON, NAME, TileCode
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
+from wend._engine.compiler.schedule.epilogue_ops import head_of
+from wend._engine.compiler.schedule.fusion_group import Region
 
 #: Facts of each spatial dim: extents, steps, padding in front, strides in elements.
 _SIDES = ("taps places sizes stride dilation pad weight_step out_step input_step").split()
@@ -30,8 +33,9 @@ def words_of(sides: int) -> list[str]:
     return [*COMMON, *fixed, *(f"{name}{d}" for name in _SIDES for d in range(sides))]
 
 
-def device_convolution(f: Function, op: Op) -> Kernel:
-    """Return the kernel of a convolution, or of a gradient."""
+def device_convolution(f: Function, region: Region) -> Kernel:
+    """Return the kernel of a convolution, or of a gradient, with the ops behind it."""
+    op = head_of(region)
     node, prim = op.node, op.node.prim
     sides = len(prim.stride)
     dtype = f.dtypes[op.out]
@@ -50,7 +54,9 @@ def device_convolution(f: Function, op: Op) -> Kernel:
         words[f"{name}0"], words[f"{name}1"] = words[f"{role}_group"], ZERO
     slots |= {name: Slot("extent", words[name]) for name in words_of(sides)[3:]}
     kernel.slots = [slots[name] for name in words_of(sides)]
-    return kernel
+    return add_tail(
+        f, kernel, region, lambda: ConvolutionCode(written_for(), prim.name, dtype, sides)
+    )
 
 
 #: The roles of the left and the right operand, and of the result.
@@ -209,3 +215,11 @@ class ConvolutionCode(TileCode):
         role = "out" if self.name == "convolve" else "input"
         image, *places = self.parted(column, "places" if role == "out" else "sizes")
         return self.image(out, role, image, row, places)
+
+    def places(self, batch: list[str], row: str, column: str) -> list[str]:
+        """See `TileCode`: image, group, filter, and position."""
+        number = "1"
+        for d in self.sides:
+            number = self.text.let(f"mul i64 {number}, {self.word[f'places{d}']}")
+        position, image = self.divided(column, number)
+        return [image, batch[0], row, position]

@@ -6,19 +6,23 @@ from functools import cache
 
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import Function, Layout, Op
+from wend._engine.compiler.ir.loops import Function, Layout
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
+from wend._engine.compiler.kernels.on_device.tail import add_tail
 from wend._engine.compiler.kernels.on_device.tiles import COMMON, NAME, TileCode
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
 from wend._engine.compiler.lower.contraction import Axis
+from wend._engine.compiler.schedule.epilogue_ops import head_of
+from wend._engine.compiler.schedule.fusion_group import Region
 
 #: The words of the argument block; strides in elements.
 WORDS = [*COMMON, *"left_row left_step right_step right_column out_row".split()]
 _UNIT = Axis(ONE, ZERO, ZERO, ZERO)
 
 
-def device_product(f: Function, op: Op) -> Kernel:
-    """Return the kernel of a contraction as a matrix product."""
+def device_product(f: Function, region: Region) -> Kernel:
+    """Return the kernel of a contraction as a matrix product, with the ops behind it."""
+    op = head_of(region)
     p = op.product
     dtype = f.dtypes[op.out]
     kernel = Kernel(NAME, product_text(written_for(), dtype), f"contract {op.out}")
@@ -35,7 +39,7 @@ def device_product(f: Function, op: Op) -> Kernel:
         inner.y, outer.out, inner.out, p.m.x, p.k.x, p.k.y, p.n.y, p.m.out,
     )  # fmt: skip
     kernel.slots = [at(p.x), at(p.y), at(p.out), *(Slot("extent", e) for e in extents)]
-    return kernel
+    return add_tail(f, kernel, region, lambda: ProductCode(written_for(), dtype))
 
 
 @cache

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
@@ -32,12 +33,14 @@ NAME = "tiles"
 COMMON = (
     "left right out rows columns depth batch0 batch1 left0 left1 right0 right1 out0 out1"
 ).split()
+OUT = COMMON.index("out")
 
 
 class TileCode:
     """Writes a kernel of tiles; classes below say where elements lie.
 
     words: names of the words of the argument block, those of `COMMON` first
+    tail: the code of the ops behind the product, a `tail.TailCode`; None where there are none
     left_near, right_near: whether neighbours in memory are steps of the sum, an i1; else they are
         rows of the left operand, or columns of the right operand
     """
@@ -49,6 +52,7 @@ class TileCode:
     def __init__(self, target: Target, dtype: DType, words: list[str]) -> None:
         self.target = target
         self.words = words
+        self.tail: Any = None
         self.kind = "double" if dtype is dtypes.float64 else "float"
         self.size = dtype.itemsize
         self.text, self.entry, self.module = Text(), Text(), Module()
@@ -60,7 +64,7 @@ class TileCode:
         for k, name in enumerate(words):
             place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {k}")
             kind = pointer if name in pointers else "i64"
-            self.word[name] = self.entry.let(f"load {kind}, {pointer} {place}", "w")
+            self.word[name] = self.entry.let(f"load {kind}, {pointer} {place}, align 8", "w")
         room = LINE * DEPTH
         self.lefts = self.verbs.shared("lefts", self.kind, room)
         self.rights = self.verbs.shared("rights", self.kind, room)
@@ -97,11 +101,15 @@ class TileCode:
                 for name in ("left", "right", "out")
             )
             self.add_up(left, right, first_row, first_column)
-            self.store(out, first_row, first_column)
+            if self.tail is None:
+                self.store(out, first_row, first_column)
+            else:
+                self.do_tail([outer, inner], first_row, first_column)
         text.line("ret void")
         sizes = [(self.words.index(name), TILE) for name in ("rows", "columns")]
         sizes += [(self.words.index(name), 1) for name in ("batch0", "batch1")]
-        about = launch_line(NAME, True, ITEMS, sizes, len(self.words))
+        words = self.words if self.tail is None else self.tail.slots.items
+        about = launch_line(NAME, True, ITEMS, sizes, len(words))
         self.module.add(NAME, verbs.definition(NAME))
         return f"{about}\n{self.module.render()}"
 
@@ -238,6 +246,35 @@ class TileCode:
                     total = text.let(f"load {kind}, ptr {place}")
                     text.line(f"store {kind} {total}, {pointer} {where}, align {self.size}")
 
+    def do_tail(self, batch: list[str], first_row: str, first_column: str) -> None:
+        """Do the ops behind the product on the elements of a tile, in a loop.
+
+        batch: the counters of the dims of a batch
+        """
+        w, text, kind = self.word, self.text, self.kind
+        row = text.let(f"add i64 {first_row}, {self.row}")
+        column = text.let(f"add i64 {first_column}, {self.column}")
+        # A loop, since the ops of some tails are long.
+        room = self.entry.let(f"alloca [{SIDE * SIDE} x {kind}]", "sums")
+        for k, place in enumerate(chain(*self.sums)):
+            total = text.let(f"load {kind}, ptr {place}")
+            where = text.let(f"getelementptr {kind}, ptr {room}, i64 {k}")
+            text.line(f"store {kind} {total}, ptr {where}")
+        counter = self.entry.let("alloca i64", "var")
+        with text.counted(counter, "0", str(SIDE * SIDE)) as n:
+            i, j = text.let(f"udiv i64 {n}, {SIDE}"), text.let(f"urem i64 {n}, {SIDE}")
+            down, across = (text.let(f"mul i64 {x}, {ACROSS}") for x in (i, j))
+            down, across = (
+                text.let(f"add i64 {row}, {down}"),
+                text.let(f"add i64 {column}, {across}"),
+            )
+            is_row = text.let(f"icmp slt i64 {down}, {w['rows']}")
+            is_column = text.let(f"icmp slt i64 {across}, {w['columns']}")
+            with text.when(text.let(f"and i1 {is_row}, {is_column}")):
+                where = text.let(f"getelementptr {kind}, ptr {room}, i64 {n}")
+                total = text.let(f"load {kind}, ptr {where}")
+                self.tail.element(total, self.places(batch, down, across))
+
     # -- places ---------------------------------------------------------------------------------
 
     def left_at(self, left: str, row: str, step: str) -> tuple[str, str]:
@@ -254,3 +291,7 @@ class TileCode:
     def out_at(self, out: str, row: str, column: str) -> str:
         """The address of an element of the result."""
         raise NotImplementedError
+
+    def places(self, batch: list[str], row: str, column: str) -> list[str]:
+        """The counters of the loops of a tail: see `epilogue_ops.Tail`."""
+        return [*batch, row, column]
