@@ -579,6 +579,7 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
     """
     start = at = address_of(words)
     values = []
+    copies = []  # of operands in the processor's memory
     for x in operands:
         if isinstance(x, Value):
             v = x
@@ -589,6 +590,10 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
             data = 0 if x is None else address_of(x)
         if data == -1:
             return 0
+        if frame.device is not None and x is not None:
+            kept = frame.device.copied(v.buffer if isinstance(x, Value) else x)
+            copies.append(kept)
+            data = address_of(kept)
         put(at, data)
         at += 8
     for x in outs:

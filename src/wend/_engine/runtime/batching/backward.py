@@ -72,9 +72,11 @@ class Execution(Forward):
             for i, parts in sorted(self.totals.items()):
                 total = parts[0]
                 if len(parts) > 1:
-                    for part in parts[1:]:
-                        total = total + part
-                    total = dense(total)
+                    total = dense(total + parts[1])
+                    for part in parts[2:]:
+                        np.add(total, part, out=total)
+                    if self.accelerator is not None:
+                        total = self.accelerator.copied(total)
                 found.append((i, total))
         return found
 
@@ -295,7 +297,8 @@ class Execution(Forward):
         """Make memory for the gradient of a value from outside, if the value requires grad."""
         if self.gradients[base] == 0 and self.values[base].requires_grad:
             type_ = self.values[base].type
-            made = np.zeros(type_.dims, type_.dtype.numpy)
+            made = self.empty(type_.dims, type_.dtype.numpy)
+            made.fill(0)
             self.totals.setdefault(base, []).append(made)
             self.gradients[base] = _launch.address_of(made)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wend._engine.base.devices import CPU, accelerator_among, device
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Segment, Value
 from wend._engine.runtime.backend import NoMachineCode
@@ -24,8 +25,9 @@ from wend._engine.runtime.batching.deferred_backward import (
     lazy_path_of,
 )
 from wend._engine.runtime.batching.noted import Groups
-from wend._engine.runtime.batching.signatures import BOOK, TERM, ops_of
+from wend._engine.runtime.batching.signatures import SINGLES, TERM, RegionTrie, book_at, ops_of
 from wend._engine.runtime.batching.slabs import (
+    DeviceSlabs,
     Family,
     GroupFields,
     GroupRunner,
@@ -36,6 +38,7 @@ from wend._engine.runtime.batching.slabs import (
     is_wide,
 )
 from wend._engine.runtime.batching.templates import Template, template_for
+from wend._engine.runtime.devices.queue import Accelerator, accelerator_at
 from wend._engine.runtime.native import _launch_select
 from wend._engine.transforms.history import note_history
 
@@ -51,12 +54,17 @@ MOST_COPIED = 1 << 14
 
 
 class Forward:
-    """A flush run by groups: computes values, and leaves a segment for a later backward pass."""
+    """A flush run by groups: computes values, and leaves a segment for a later backward pass.
 
-    book = BOOK
+    book: the trie of the flush's regions
+    accelerator: runs the groups; None for the processor
+    """
 
     def __init__(self, batch: FlushJob) -> None:
-        book = self.book
+        place = accelerator_among(v.type for v in batch.values)
+        self.book = book = self.find_book(place)
+        self.accelerator: Accelerator | None = None if place is None else accelerator_at(place)
+        self.place = place or CPU
         self.batch = batch
         self.values = batch.values
         n, self.n_steps = len(self.values), len(batch.states)
@@ -73,9 +81,9 @@ class Forward:
         self.passed = False  # whether a backward pass has left gradients in memory
         self.n_reached = 0
         self.with_gradients = False  # whether a backward pass follows
-        self.room = SlabAllocator()
+        self.room = SlabAllocator() if place is None else DeviceSlabs(accelerator_at(place))
         before = book.n
-        states, merges = batch.states, book is BOOK
+        states, merges = batch.states, book is not SINGLES
         if not self.sorter.scan(book.root, states, self.values, batch.args, merges):
             raise Unsuited("an op cannot be run in groups")
         if not book.learn(book.n - before, len(batch.states), batch.state is not None):
@@ -86,8 +94,22 @@ class Forward:
             if address == -1:
                 array = dense(array)
                 address = _launch.address_of(array)
+            if self.accelerator is not None:
+                array = self.accelerator.resident(self.values[i], array, address)
+                address = _launch.address_of(array)
             self.held[i] = array
             self.data[i] = address
+
+    def find_book(self, place: device | None) -> RegionTrie:
+        """Return the trie of the flush's regions."""
+        return book_at(place)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """Return an array without a content, where the flush runs."""
+        if self.accelerator is None:
+            return np.empty(shape, dtype)
+        made: NDArray[Any] = self.accelerator.empty(shape, dtype)
+        return made
 
     def mark(self, wanted: list[int], roots: list[int]) -> None:
         """Mark the values to compute: the wanted ones, and those that a backward pass reads.
@@ -168,14 +190,14 @@ class Forward:
         return few, mask, self.sorter.reached[first]
 
     def types_of(self, group: GroupFields) -> list[Any]:
-        """Return the types of a group's operands, of all members together."""
+        """Return the types of a group's operands, of all members together, where these are read."""
         node, found = group.node, []
         for k, at in enumerate(self.sorter.operands_of(group.leader)):
             type_ = self.values[at].type
+            shape = type_.dims
             if not (node.shared[k] or group.alone):
-                shape = (group.n, *type_.dims[1:]) if group.by_rows else (group.n, *type_.dims)
-                type_ = _types.intern_type(shape, type_.dtype, type_.device)
-            found.append(type_)
+                shape = (group.n, *shape[1:]) if group.by_rows else (group.n, *shape)
+            found.append(_types.intern_type(shape, type_.dtype, self.place))
         return found
 
     def entry_of(self, group: GroupFields, types: list[Any] | None) -> GroupRunner:
@@ -228,7 +250,8 @@ class Forward:
             if value.extra is not None:
                 if self.values is self.batch.values:
                     self.values = list(self.values)
-                array = self.held[i] = np.array(value.buffer, order="C")
+                array = self.held[i] = self.empty(value.type.dims, value.type.dtype.numpy)
+                np.copyto(array, value.buffer)
                 self.data[i] = _launch.address_of(array)
                 self.values[i] = same = _hot.slim(value)
                 same.buffer, same.requires_grad = array, value.requires_grad
@@ -243,9 +266,10 @@ class Forward:
         for k, at in enumerate(sorter.operands_of(group.leader)):
             if node.shared[k] or alone:
                 # A value from outside may have been packed for products.
-                array = self.values[at] if self.is_outside(at) else self.array(at)
+                packs = self.is_outside(at) and self.accelerator is None
+                array = self.values[at] if packs else self.array(at)
             else:
-                array = np.empty(types[k].dims, types[k].dtype.numpy)
+                array = self.empty(types[k].dims, types[k].dtype.numpy)
                 size = array.nbytes // group.n
                 sorter.gather(*members, k, size, _launch.address_of(array), by_rows)
             arrays.append(array)
@@ -278,7 +302,8 @@ class Forward:
         group.seeds = []
         for k, on in enumerate(template.given):
             if on:
-                seed = np.zeros(results[k].shape, results[k].dtype)
+                seed = self.empty(results[k].shape, results[k].dtype)
+                seed.fill(0)
                 group.seeds.append(seed)
                 size = 0 if group.alone else seed.nbytes // group.n
                 self.sorter.place(
@@ -350,7 +375,7 @@ class Forward:
     def copy_of(self, i: int) -> NDArray[Any]:
         """Return a copy of a value as an array of its own."""
         type_ = self.values[i].type
-        made = np.empty(type_.dims, type_.dtype.numpy)
+        made = self.empty(type_.dims, type_.dtype.numpy)
         _grouper.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
         return made
 
@@ -440,11 +465,12 @@ def make_template(
     node = group.node
     nodes = ops_of(node)
     if group.lift:
-        types = [run.values[at].type for at in run.sorter.operands_of(group.leader)]
+        each = [run.values[at].type for at in run.sorter.operands_of(group.leader)]
+        types = [_types.intern_type(t.dims, t.dtype, run.place) for t in each]
     key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
     return template_for(
         run.book.templates, key, types, group.lift, numbers,
-        lambda: Template(node, types, group.lift, mask, grad),
+        lambda: Template(node, types, group.lift, mask, grad, place=run.place),
     )  # fmt: skip
 
 

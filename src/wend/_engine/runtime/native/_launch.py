@@ -568,7 +568,10 @@ def launch_at(frame, made, table, values, numbers, words):
             if step[0] == 0:
                 code = start + step[1]
                 scratch = arena + frame.scratch
-                run_kernels(code, step[2], frame.release, scratch, frame.room, True)
+                if frame.device is not None:
+                    frame.device.run(code, step[2], scratch, start)
+                else:
+                    run_kernels(code, step[2], frame.release, scratch, frame.room, True)
         return 1 if get(frame.fault) == 0 else -1
     finally:
         leave(frame)
