@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wend._engine.base import config, defects
-from wend._engine.base.devices import accelerator_among
+from wend._engine.base.devices import CPU, accelerator_among, device
 from wend._engine.core import _hot
 from wend._engine.core._types import TensorType
 from wend._engine.runtime.backend import NoMachineCode
@@ -178,9 +178,10 @@ def kind_of(type_: TensorType) -> tuple[Any, Any, Any]:
     return make, type_.dims, type_.dtype.numpy
 
 
-def block_of(space: int) -> tuple[Any, ...]:
-    """Return (make, shape, dtype) for a block of so many bytes."""
-    return maker_of(space), (space,), BYTES
+def block_of(space: int, place: device) -> tuple[Any, ...]:
+    """Return (make, shape, dtype) for a block of so many bytes at a place."""
+    make = maker_of(space) if place is CPU else accelerator_at(place).empty
+    return make, (space,), BYTES
 
 
 def fill_in(

@@ -184,6 +184,7 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: State | None = No
                 if asked is not None:
                     gradients = execution.backward(seeds)
                     if config.settings.verify:
+                        execution.settle()
                         check_gradients(whole, seeds, gradients)
                 execution.finish(live)
             note_share(whole_state or batch.state, execution.groups)

@@ -5,14 +5,15 @@ Each group gathers the rows that it reads from outside, and runs its structure's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wend._engine.base import config
 from wend._engine.base.devices import CPU, accelerator_among, device
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Segment, Value
@@ -38,6 +39,7 @@ from wend._engine.runtime.batching.slabs import (
     is_wide,
 )
 from wend._engine.runtime.batching.templates import Template, template_for
+from wend._engine.runtime.devices.moves import ADD, CLEAR, COPY, make_moves, move_piece
 from wend._engine.runtime.devices.queue import Accelerator, accelerator_at
 from wend._engine.runtime.native import _launch_select
 from wend._engine.transforms.history import note_history
@@ -100,6 +102,31 @@ class Forward:
             self.held[i] = array
             self.data[i] = address
 
+        self.sorter.away = self.accelerator is not None
+
+    def make_moves(self, wide: bool = False) -> None:
+        """Have the device make the moves of rows that the sorter has noted.
+
+        wide: whether elements that are added are of float64, not float32
+        """
+        moves = self.sorter.take_moves()
+        if moves is not None:
+            assert self.accelerator is not None
+            make_moves(self.accelerator, moves.reshape(-1, 4), wide)
+
+    def move(self, what: int, target: int, source: int, n: int, wide: bool = False) -> None:
+        """Clear, copy or add n bytes at once, where the flush runs.
+
+        what: of `devices.moves`
+        wide: see `make_moves`
+        """
+        if self.accelerator is not None:
+            move_piece(self.accelerator, what, target, source, n, wide)
+        elif what == ADD:
+            _grouper.add_bytes(target, source, n, wide)
+        else:
+            self.sorter.move(what, target, source, n)
+
     def find_book(self, place: device | None) -> RegionTrie:
         """Return the trie of the flush's regions."""
         return book_at(place)
@@ -119,9 +146,21 @@ class Forward:
         self.sorter.mark((*wanted, *roots), roots)
         self.with_gradients = bool(roots)
 
-    def quiet(self) -> AbstractContextManager[Any]:
-        """Return a context in which NumPy does not warn of infinities."""
-        return np.errstate(all="ignore")
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Return a context in which NumPy does not warn of infinities.
+
+        An accelerator is waited for at the end. Raises KernelFailure.
+        """
+        accelerator = None if config.settings.verify else self.accelerator  # checks read at once
+        queue = nullcontext() if accelerator is None else accelerator.queued()
+        with np.errstate(all="ignore"), queue:
+            yield
+
+    def settle(self) -> None:
+        """Wait for the device, so that Python may read what was computed."""
+        if self.accelerator is not None:
+            self.accelerator.settle()
 
     def forward(self) -> None:
         """Compute the marked values."""
@@ -273,13 +312,17 @@ class Forward:
                 size = array.nbytes // group.n
                 sorter.gather(*members, k, size, _launch.address_of(array), by_rows)
             arrays.append(array)
+        self.make_moves()
         entry = self.entry_of(group, types)
         template, group.numbers = entry.template, self.numbers_of(group, entry)
         group.template = template
         group.types = types
         results = template.forward(arrays, types, group.numbers)
         for k, local in enumerate(template.exported):
-            result = results[k] = dense(results[k])
+            result = dense(results[k])
+            if self.accelerator is not None:
+                result = self.accelerator.copied(result)
+            results[k] = result
             size = 0 if alone else result.nbytes // group.n
             sorter.place(*members, local, size, _launch.address_of(result), by_rows, False)
             if alone:
@@ -294,7 +337,7 @@ class Forward:
 
     def lay(self, group: GroupFields) -> None:
         """Lay the operands of a join end to end."""
-        _slabs.lay(group, self.sorter, self.room, self.values, is_wide)
+        _slabs.lay(group, self.sorter, self, self.values, is_wide)
 
     def make_seeds(self, group: GroupFields, results: list[Any]) -> None:
         """Make memory for the gradients of a group's values."""
@@ -303,7 +346,7 @@ class Forward:
         for k, on in enumerate(template.given):
             if on:
                 seed = self.empty(results[k].shape, results[k].dtype)
-                seed.fill(0)
+                self.sorter.move(CLEAR, _launch.address_of(seed), 0, seed.nbytes)
                 group.seeds.append(seed)
                 size = 0 if group.alone else seed.nbytes // group.n
                 self.sorter.place(
@@ -315,6 +358,7 @@ class Forward:
                     group.by_rows,
                     True,
                 )
+        self.make_moves()
 
     def mask_of(self, i: int) -> int:
         """Return the values of region i that are read outside of the region, as bits."""
@@ -376,7 +420,7 @@ class Forward:
         """Return a copy of a value as an array of its own."""
         type_ = self.values[i].type
         made = self.empty(type_.dims, type_.dtype.numpy)
-        _grouper.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
+        self.move(COPY, _launch.address_of(made), self.address(i), made.nbytes)
         return made
 
     def leave_spent(self, wanted: list[int]) -> None:

@@ -330,7 +330,7 @@ class Family(_slabs.Rows):  # type: ignore[misc]
     def add_shared(self) -> None:
         """Add gradients of operands that are the same for all members."""
         for k, place in self.added:
-            self.run.add_to(self.sources[k], self.view(place).copy())
+            self.run.add_to(self.sources[k], self.run.copied(self.view(place)))
 
     def view(self, place: int) -> Any:
         """Return the array of a value, of all rows that have been computed."""

@@ -25,6 +25,7 @@ from wend._engine.ops.creation import Arange
 from wend._engine.runtime.batching.calls import run_at_once
 from wend._engine.runtime.batching.flat_rows import KEPT, Kept, flat_type, flattened
 from wend._engine.runtime.batching.signatures import GRAD, PARAMETER, ops_of, role_of
+from wend._engine.runtime.devices.queue import accelerator_at
 from wend._engine.runtime.tiers import TieredPlanner
 from wend._engine.transforms.batch import batch_graph
 from wend._engine.transforms.rows import with_rows
@@ -112,6 +113,8 @@ class TemplateFunction:
         if found is None:
             table = arrays
             if self.plan is not None:
+                if self.place is not CPU:
+                    accelerator_at(self.place).settle()
                 values = [
                     a if type(a) is Value else _hot.held(t, a)
                     for t, a in zip(types, arrays, strict=True)
@@ -457,7 +460,8 @@ class Template:
             self.border, self.border_grows = border, flags
             self.border_keeps = [kept.get(i) for i in border]
             self.tail_types = [
-                flat_type(type_at(path, i, types, self.numbers, self.place), kept.get(i)) for i in border
+                flat_type(type_at(path, i, types, self.numbers, self.place), kept.get(i))
+                for i in border
             ]
             results = [outputs[k] for k in late]
             self.tail = tail_of(
@@ -629,9 +633,7 @@ def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
     return found
 
 
-def type_at(
-    path: PathGraph, i: int, types: list[Any], numbers: list[Any], place: device
-) -> Any:
+def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any], place: device) -> Any:
     """Return the type of value i."""
     if i >= 0:
         return types[i]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from wend._engine.base.devices import device
@@ -22,6 +23,10 @@ RING = 1 << 20
 #: The most groups of a launch: each goes on with later turns.
 MOST_GROUPS = 1 << 14
 _WORD = ctypes.c_int64
+
+
+class KernelFailure(Exception):
+    """A kernel refuses its operands; running the ops again tells which op, and why."""
 
 
 class DeviceLibrary:
@@ -56,6 +61,7 @@ class Accelerator:
         self._ring = driver.allocate(RING)
         self._next = 0
         self._lock = threading.RLock()
+        self._queueing = 0  # the thread whose launches are not waited for, see `queued`
         self.fault = driver.allocate(64)
         _WORD.from_address(self.fault).value = 0
         self.launches = self.waits = self.copied_in = 0
@@ -146,13 +152,52 @@ class Accelerator:
                     at = self._place(block, 8 * launch.words, calls)
                     calls.append(Call(function, at, min(groups, MOST_GROUPS), launch.items))
             self._launch(calls)
-            if self.launches == before:
+            if self.launches == before or self._queueing == threading.get_ident():
                 return
             self.wait()
             word = _WORD.from_address(self.fault)
             if word.value:
                 _WORD.from_address(fault).value |= word.value
                 word.value = 0
+
+    def call(self, number: int, words: Any, groups: int) -> None:
+        """Launch a function by so many groups. words: the argument block, an array of int64"""
+        self.check_process()
+        function, launch = self._functions[number]
+        with self._lock:
+            at = self._place(words.ctypes.data, words.nbytes, [])
+            self._launch([Call(function, at, min(groups, MOST_GROUPS), launch.items)])
+            if self._queueing != threading.get_ident():
+                self.wait()
+
+    @contextmanager
+    def queued(self) -> Iterator[None]:
+        """Within the block, launches of this thread are not waited for; at the end all are.
+
+        Until then nobody gets memory that is given back. Raises KernelFailure.
+        """
+        if self._queueing:
+            yield
+            return
+        self._queueing, self.pool.holds_back = threading.get_ident(), True
+        try:
+            yield
+            self.settle()
+        finally:
+            if self._queueing and not self.is_forked:
+                self.driver.wait()
+            self._queueing = 0
+            self.pool.release()
+
+    def settle(self) -> None:
+        """Wait for what `queued` has left, so that the host may go on. Raises KernelFailure."""
+        if self._queueing != threading.get_ident():
+            return
+        self.wait()
+        word = _WORD.from_address(self.fault)
+        if word.value:
+            word.value = 0
+            raise KernelFailure(f"{self.place}: a kernel noted a failure")
 
     def _launch(self, calls: list[Call]) -> None:
         """Launch calls, and forget them."""

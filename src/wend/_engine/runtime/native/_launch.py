@@ -342,6 +342,8 @@ def launch(frame, values, types, args, arena, touched):
         if get(frame.fault) != 0:
             return None
         if step[0] == 1:
+            if frame.device is not None:
+                frame.device.settle()
             owner_of(frame).host(frame, step[1], values, types, args, made, kept)
         else:
             donate_all(frame, step[1], values, made, touched)
