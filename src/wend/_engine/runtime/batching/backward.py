@@ -18,7 +18,8 @@ from wend._engine.runtime.batching.deferred_backward import ParameterGradients, 
 from wend._engine.runtime.batching.forward import Forward, dense
 from wend._engine.runtime.batching.slabs import GroupFields, Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template
-from wend._engine.runtime.devices.moves import ADD, CLEAR, add_to, duplicate
+from wend._engine.runtime.devices.moves import ADD, CLEAR, duplicate, sum_of
+from wend._engine.runtime.devices.queue import KernelFailure
 from wend._engine.runtime.native import _launch_select
 
 if TYPE_CHECKING:
@@ -84,9 +85,7 @@ class Execution(Forward):
             for part in parts[1:]:
                 total = total + part
             return dense(total)
-        total = duplicate(self.accelerator, total)
-        for part in parts[1:]:
-            add_to(self.accelerator, total, dense(part))
+        total = sum_of(self.accelerator, list(map(dense, parts)))
         return total
 
     def copied(self, array: NDArray[Any]) -> NDArray[Any]:
@@ -170,7 +169,8 @@ class Execution(Forward):
         except Exception as fault:
             if self.passed:  # a part has been passed: single nodes can no longer take over
                 raise
-            defects.note(fault, site=current_site())
+            if not isinstance(fault, KernelFailure):  # the nodes tell which op has failed
+                defects.note(fault, site=current_site())
             return None
         self.passed = True
         if _hot.current_trace().fiber is not None:

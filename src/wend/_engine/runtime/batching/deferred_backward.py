@@ -27,7 +27,7 @@ from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.calls import kernel_if_ready
 from wend._engine.runtime.batching.flat_rows import flat
 from wend._engine.runtime.batching.templates import Template
-from wend._engine.runtime.devices.moves import CLEAR, add_to, duplicate, joined, move_piece
+from wend._engine.runtime.devices.moves import CLEAR, add_to, duplicate, joined, move_piece, sum_of
 from wend._engine.runtime.devices.queue import Accelerator, accelerator_at
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.verify.flushes import Account, Shadow
@@ -260,6 +260,7 @@ class ParameterGradients:
         self.account = Account(pending) if config.settings.verify else None
         self.tails: dict[Any, Any] = {}
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
+        self.parts: dict[int, list[Any]] = {}  # what an accelerator is to add to `totals`
         self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results, of its own
 
     def put_off(self, execution: Any, ends: set[int]) -> None:
@@ -305,13 +306,10 @@ class ParameterGradients:
     def add(self, value: Value, g: NDArray[Any]) -> None:
         """Add an array to the gradient of a leaf."""
         have = self.totals.get(id(value.leaf))
-        accelerator = accelerator_of(value.type.device)
         if have is None:
             self.totals[id(value.leaf)] = [value.leaf, value.type, g, False]
-        elif accelerator is not None:
-            if not have[3]:
-                have[2:] = [duplicate(accelerator, have[2]), True]
-            add_to(accelerator, have[2], np.ascontiguousarray(g))
+        elif value.type.device is not CPU:
+            self.parts.setdefault(id(value.leaf), []).append(g)
         elif have[3]:
             np.add(have[2], g, out=have[2])
         else:  # the first array may be part of another array, so that adding in place is no option
@@ -367,8 +365,12 @@ class ParameterGradients:
                 if value is not None:
                     self.add(value, g)
         self.tails = {}
+        for key, parts in self.parts.items():
+            total = self.totals[key]
+            arrays = list(map(np.ascontiguousarray, [total[2], *parts]))
+            total[2] = sum_of(accelerator_at(total[1].device), arrays)
         found = [(leaf, _hot.wrap(_hot.held(t, g))) for leaf, t, g, _ in self.totals.values()]
-        self.totals = {}
+        self.totals, self.parts = {}, {}
         if self.account is not None:
             self.account.close(found)
         return found

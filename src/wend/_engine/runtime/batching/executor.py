@@ -26,6 +26,7 @@ from wend._engine.runtime.batching.noted import note
 from wend._engine.runtime.batching.per_op import PerOpExecution
 from wend._engine.runtime.batching.signatures import SINGLES, book_at, ops_of
 from wend._engine.runtime.batching.slabs import SMALL, Unsuited
+from wend._engine.runtime.devices.queue import KernelFailure
 from wend._engine.runtime.verify.flushes import check_gradients
 from wend._engine.transforms.hooks import retaining
 
@@ -205,4 +206,6 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: State | None = No
             if not is_interrupt(fault):
                 for i in live:  # the next executor also computes values for a backward pass
                     values[i].buffer = values[i].segment = None
+            if isinstance(fault, KernelFailure):  # the next executor tells which op has failed
+                return str(fault)
             raise

@@ -104,6 +104,18 @@ def add_to(accelerator: Accelerator, total: Any, array: Any, first: int = 0) -> 
     move_piece(accelerator, ADD, target, array.ctypes.data, array.nbytes, wide)
 
 
+def sum_of(accelerator: Accelerator, arrays: list[Any]) -> Any:
+    """Return the sum of dense arrays of a shape, in order, as an array of its own."""
+    arrays = [accelerator.copied(array) for array in arrays]
+    total = accelerator.empty(arrays[0].shape, arrays[0].dtype)
+    if total.nbytes:
+        target, n = total.ctypes.data, total.nbytes
+        moves = np.array([(ADD, target, array.ctypes.data, n) for array in arrays])
+        moves[0, 0] = COPY
+        make_moves(accelerator, moves, total.dtype.itemsize % 8 == 0)
+    return total
+
+
 def joined(accelerator: Accelerator, arrays: list[Any]) -> Any:
     """Return dense arrays as one, the rows of each behind those of the array before."""
     arrays = [accelerator.copied(array) for array in arrays]
