@@ -85,8 +85,8 @@ class Execution(Forward):
             for part in parts[1:]:
                 total = total + part
             return dense(total)
-        total = sum_of(self.accelerator, list(map(dense, parts)))
-        return total
+        summed: NDArray[Any] = sum_of(self.accelerator, list(map(dense, parts)))
+        return summed
 
     def copied(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return a copy of a dense array, where the flush runs."""

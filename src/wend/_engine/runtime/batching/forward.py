@@ -5,8 +5,8 @@ Each group gathers the rows that it reads from outside, and runs its structure's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -146,16 +146,17 @@ class Forward:
         self.sorter.mark((*wanted, *roots), roots)
         self.with_gradients = bool(roots)
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def quiet(self) -> AbstractContextManager[Any]:
         """Return a context in which NumPy does not warn of infinities.
 
         An accelerator is waited for at the end. Raises KernelFailure.
         """
         accelerator = None if config.settings.verify else self.accelerator  # checks read at once
-        queue = nullcontext() if accelerator is None else accelerator.queued()
-        with np.errstate(all="ignore"), queue:
-            yield
+        context = ExitStack()
+        context.enter_context(np.errstate(all="ignore"))
+        if accelerator is not None:
+            context.enter_context(accelerator.queued())
+        return context
 
     def settle(self) -> None:
         """Wait for the device, so that Python may read what was computed."""
