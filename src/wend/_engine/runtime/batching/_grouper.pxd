@@ -230,7 +230,7 @@ cdef class Grouper:
     cpdef settle(self, Py_ssize_t start, Py_ssize_t count, Py_ssize_t k, Py_ssize_t size,
                  bint by_rows)
     @cython.locals(k=Py_ssize_t)
-    cpdef move(self, int what, long long target, long long source, Py_ssize_t n)
+    cpdef move(self, int kind, long long target, long long source, Py_ssize_t n)
     cpdef erase(self, long long target, Py_ssize_t n)
     @cython.locals(room=Py_ssize_t, words=object, table="long long *", k=Py_ssize_t)
     cdef bint enlarge_moves(self) except -1

@@ -40,7 +40,7 @@ ANYWHERE = 8
 HOW = 3
 ROLE_SHIFT = 2
 
-# What a move of rows does, see `devices.moves`.
+# The kinds of moves of rows, see `devices.moves`.
 MOVE_CLEAR, MOVE_COPY, MOVE_ADD = 0, 1, 2
 
 NEW = 1  # added to the address of memory for a gradient that nobody has written to yet
@@ -163,7 +163,7 @@ class Grouper:
         self.viewed = self.viewing = None  # type and primitive of the last view by a single arg
         self.places = {}  # places that such views show, by that arg
         self.away = False  # whether a device moves rows: moves are noted, not made
-        self.moves = self.gradient  # (what, target, source, bytes) of each
+        self.moves = self.gradient  # (kind, target, source, bytes) of each
         self.moves_words = None  # keeps these words alive
         self.n_moves = 0
         self.moves_room = 0
@@ -886,12 +886,12 @@ class Grouper:
 
     # -- moves ------------------------------------------------------------------------------
 
-    def move(self, what, target, source, n):
+    def move(self, kind, target, source, n):
         """Clear n bytes, or copy them from the source; a device does so later, see `away`."""
         if n == 0:
             return
         if not self.away:
-            if what == MOVE_CLEAR:
+            if kind == MOVE_CLEAR:
                 clear(target, n)
             else:
                 copy(target, source, n)
@@ -899,7 +899,7 @@ class Grouper:
         if self.n_moves == self.moves_room:
             self.enlarge_moves()
         k = 4 * self.n_moves
-        self.moves[k] = what
+        self.moves[k] = kind
         self.moves[k + 1] = target
         self.moves[k + 2] = source
         self.moves[k + 3] = n

@@ -30,9 +30,9 @@ from wend._engine.runtime.devices.queue import KernelFailure
 from wend._engine.runtime.verify.flushes import check_gradients
 from wend._engine.transforms.hooks import retaining
 
-SINGLE_OPS = "its regions do not come back, and accelerators run no single ops by groups"
 #: A group of at least so many regions is large.
 LARGE = 4
+SINGLE_OPS = "its regions do not come back, and accelerators run no single ops by groups"
 
 
 def run_by_groups(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:

@@ -114,18 +114,18 @@ class Forward:
             assert self.accelerator is not None
             make_moves(self.accelerator, moves.reshape(-1, 4), wide)
 
-    def move(self, what: int, target: int, source: int, n: int, wide: bool = False) -> None:
+    def move(self, kind: int, target: int, source: int, n: int, wide: bool = False) -> None:
         """Clear, copy or add n bytes at once, where the flush runs.
 
-        what: of `devices.moves`
+        kind: of `devices.moves`
         wide: see `make_moves`
         """
         if self.accelerator is not None:
-            move_piece(self.accelerator, what, target, source, n, wide)
-        elif what == ADD:
+            move_piece(self.accelerator, kind, target, source, n, wide)
+        elif kind == ADD:
             _grouper.add_bytes(target, source, n, wide)
         else:
-            self.sorter.move(what, target, source, n)
+            self.sorter.move(kind, target, source, n)
 
     def find_book(self, place: device | None) -> RegionTrie:
         """Return the trie of the flush's regions."""
@@ -159,7 +159,7 @@ class Forward:
         return context
 
     def settle(self) -> None:
-        """Wait for the device, so that Python may read what was computed."""
+        """Wait for the device, so that Python may read results."""
         if self.accelerator is not None:
             self.accelerator.settle()
 

@@ -1,7 +1,7 @@
 """Copies and sums of many rows by an accelerator, which the groups of a flush ask for.
 
-A list of moves goes to the device's memory as a table, and one launch makes all of them. The sums
-are those of the order of the list: moves to the same target are one piece of the kernel.
+A list of moves goes to the device's memory as a table, and a launch makes all moves. The sums
+are those of the order of the list: moves to the same target are a piece of the kernel.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 from wend._engine.compiler.kernels.on_device.moves import KINDS, NAME, PART, ROW, moves_text
 from wend._engine.runtime.devices.queue import Accelerator
 
-#: What a move does: fill the target with zeros, copy the source there, or add the source.
+#: The kinds of moves: fill the target with zeros, copy the source there, or add the source.
 CLEAR, COPY, ADD = range(3)
 
 
 def make_moves(accelerator: Accelerator, moves: Any, wide: bool = False) -> None:
-    """Launch moves, which have an effect as if made one by one.
+    """Launch moves, which have the effect of moves in this order.
 
     moves: rows of CLEAR, COPY or ADD, the address of the target, that of the source, and bytes.
-        What is cleared has not been written to by moves before.
+        Moves before have not written to a cleared target.
     wide: whether elements that are added are of float64, not float32
     """
     kinds = set(moves[:, 0].tolist())
@@ -83,11 +83,11 @@ def launch(accelerator: Accelerator, kind: str, rows: Any, most: int, sources: A
 
 
 def move_piece(
-    accelerator: Accelerator, what: int, target: int, source: int, n: int, wide: bool = False
+    accelerator: Accelerator, kind: int, target: int, source: int, n: int, wide: bool = False
 ) -> None:
     """Make a single move of n bytes: see `make_moves`."""
     if n:
-        make_moves(accelerator, np.array([[what, target, source, n]]), wide)
+        make_moves(accelerator, np.array([[kind, target, source, n]]), wide)
 
 
 def duplicate(accelerator: Accelerator, array: Any) -> Any:
@@ -117,7 +117,7 @@ def sum_of(accelerator: Accelerator, arrays: list[Any]) -> Any:
 
 
 def joined(accelerator: Accelerator, arrays: list[Any]) -> Any:
-    """Return dense arrays as one, the rows of each behind those of the array before."""
+    """Return dense arrays end to end, along the first dim."""
     arrays = [accelerator.copied(array) for array in arrays]
     rows = sum([len(array) for array in arrays])
     made = accelerator.empty((rows, *arrays[0].shape[1:]), arrays[0].dtype)

@@ -125,7 +125,7 @@ class Pool:
         self._spare.setdefault(size, []).append(address)
 
     def release(self) -> None:
-        """Take back what was held back: kernels that read and write there have run."""
+        """Take back the blocks that were held back: kernels that read and write there have run."""
         self.holds_back = False
         held, self._held = self._held, []
         for address, size in held:

@@ -190,7 +190,7 @@ class Accelerator:
             self.pool.release()
 
     def settle(self) -> None:
-        """Wait for what `queued` has left, so that the host may go on. Raises KernelFailure."""
+        """Wait for the launches of `queued`, so that the host may go on. Raises KernelFailure."""
         if self._queueing != threading.get_ident():
             return
         self.wait()

@@ -1,10 +1,10 @@
-"""Copies and sums of many pieces of memory on an accelerator, in one launch: the rows of groups.
+"""Copies and sums of many pieces of memory on an accelerator, in a launch: the rows of groups.
 
 A table in the device's memory has ROW words for each piece. A group of work items writes a part of
 a piece: the argument block has the address of the table, the number of turns, and how many parts
 each piece has.
 
-Copies: the table has what to do (0: fill with zeros, else copy), the address of the target, that of
+Copies: the table has a code (0: fill with zeros, else copy), the address of the target, that of
 the source, and the number of bytes.
 Sums: the table has a code, the address of the target, that of a list of sources, and the number of
 bytes. The code is twice the number of sources, plus 1 where the target's content does not count.
@@ -35,9 +35,9 @@ def moves_text(target: Target, kind: str) -> str:
     verbs = DeviceVerbs(target, text, entry, module)
     pointer = target.pointer
 
-    def word(out: Text, base: str, k: str, what: str = "i64") -> str:
+    def word(out: Text, base: str, k: str, form: str = "i64") -> str:
         place = out.let(f"getelementptr i64, {pointer} {base}, i64 {k}")
-        return out.let(f"load {what}, {pointer} {place}")
+        return out.let(f"load {form}, {pointer} {place}")
 
     def address(base: str, i: str) -> str:
         return text.let(f"getelementptr {kind}, {pointer} {base}, i64 {i}")
