@@ -321,15 +321,9 @@ class Template:
     """
 
     def __init__(
-        self,
-        node: Any,
-        types: list[Any],
-        lift: int,
-        mask: int,
-        grad: bool,
-        at_once: bool = True,
+        self, node: Any, types: list[Any], lift: int, mask: int, grad: bool, at_once: bool = True,
         place: device = CPU,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make the functions of a region.
 
         lift: how many members are stacked; 0 for none

@@ -92,9 +92,9 @@ def move_piece(
 
 def duplicate(accelerator: Accelerator, array: Any) -> Any:
     """Return a copy of a dense array in the device's memory."""
-    made, array = accelerator.empty(array.shape, array.dtype), accelerator.copied(array)
-    move_piece(accelerator, COPY, made.ctypes.data, array.ctypes.data, made.nbytes)
-    return made
+    copy, array = accelerator.empty(array.shape, array.dtype), accelerator.copied(array)
+    move_piece(accelerator, COPY, copy.ctypes.data, array.ctypes.data, copy.nbytes)
+    return copy
 
 
 def add_to(accelerator: Accelerator, total: Any, array: Any, first: int = 0) -> None:
@@ -120,13 +120,13 @@ def joined(accelerator: Accelerator, arrays: list[Any]) -> Any:
     """Return dense arrays end to end, along the first dim."""
     arrays = [accelerator.copied(array) for array in arrays]
     rows = sum([len(array) for array in arrays])
-    made = accelerator.empty((rows, *arrays[0].shape[1:]), arrays[0].dtype)
+    whole = accelerator.empty((rows, *arrays[0].shape[1:]), arrays[0].dtype)
     sizes = np.array([array.nbytes for array in arrays])
     moves = np.empty((len(arrays), 4), np.int64)
     moves[:, 0], moves[:, 3] = COPY, sizes
-    moves[:, 1] = made.ctypes.data + np.cumsum(sizes) - sizes
+    moves[:, 1] = whole.ctypes.data + np.cumsum(sizes) - sizes
     moves[:, 2] = [array.ctypes.data for array in arrays]
     moves = moves[sizes > 0]
     if len(moves):
         make_moves(accelerator, moves, False)
-    return made
+    return whole
