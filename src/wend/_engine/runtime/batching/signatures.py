@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wend._engine.base import config
-from wend._engine.base.devices import device
+from wend._engine.base.devices import CPU, device
 from wend._engine.base.shapes import contiguous_strides
 from wend._engine.core._hot import Record, Value
 from wend._engine.core._types import Program
 from wend._engine.core.primitive import Primitive
+from wend._engine.ops.placing import ToDevice
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.transforms.rows import (
     batches,
@@ -220,6 +221,8 @@ def code(prim: Any, state: Record) -> int:
         or prim.facts.labels_leaf
         or prim.facts.calls_user
         or not hasattr(prim, "params")
+        # Groups of an accelerator make all values there: see `Forward.types_of`.
+        or (isinstance(prim, ToDevice) and prim.place is CPU)
     ):
         return int(_grouper.UNSUITED)
     if prim.is_composite and any(
