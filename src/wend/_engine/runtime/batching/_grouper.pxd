@@ -26,6 +26,7 @@ cdef extern from "_grouper_shim.h":
     void fill "wend_fill" (long long *table, Py_ssize_t n, long long number)
 
 cdef int ROW_, PLAIN_, UNSUITED_, LEADING_, STARTER_, JOIN_
+cdef int MOVE_CLEAR, MOVE_COPY, MOVE_ADD
 cdef int GRAD_, ANYWHERE_, HOW_, ROLE_SHIFT_, NEW_
 cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS, RANKS, TRIALS, SLICE, MOST_RANKED
 
@@ -119,6 +120,11 @@ cdef class Grouper:
     cdef TensorType viewed
     cdef PrimitiveBase viewing
     cdef dict places
+    cdef public bint away
+    cdef long long *moves
+    cdef object moves_words
+    cdef readonly Py_ssize_t n_moves
+    cdef Py_ssize_t moves_room
 
     cdef int lay_tables(self, long long *table, Py_ssize_t n, Py_ssize_t m) except -1
     @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, nodes=list,
@@ -208,7 +214,7 @@ cdef class Grouper:
     @cython.locals(i=Py_ssize_t, j=Py_ssize_t, table="long long *")
     cpdef place(self, Py_ssize_t start, Py_ssize_t count, Py_ssize_t k, Py_ssize_t size,
                 long long address, bint by_rows, bint gradients)
-    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value)
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value, source="long long")
     cpdef lay(self, Py_ssize_t i, list values, long long target)
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value, n=Py_ssize_t, values=list)
     cpdef share_out(self, Py_ssize_t i, object run, long long source, bint wide)
@@ -223,6 +229,13 @@ cdef class Grouper:
     @cython.locals(i=Py_ssize_t, j=Py_ssize_t, at=Py_ssize_t, target="long long")
     cpdef settle(self, Py_ssize_t start, Py_ssize_t count, Py_ssize_t k, Py_ssize_t size,
                  bint by_rows)
+    @cython.locals(k=Py_ssize_t)
+    cpdef move(self, int kind, long long target, long long source, Py_ssize_t n)
+    cpdef erase(self, long long target, Py_ssize_t n)
+    @cython.locals(room=Py_ssize_t, words=object, table="long long *", k=Py_ssize_t)
+    cdef bint enlarge_moves(self) except -1
+    @cython.locals(n=Py_ssize_t)
+    cpdef object take_moves(self)
 
 
 cdef class Sequence:

@@ -40,6 +40,9 @@ ANYWHERE = 8
 HOW = 3
 ROLE_SHIFT = 2
 
+# The kinds of moves of rows, see `devices.moves`.
+MOVE_CLEAR, MOVE_COPY, MOVE_ADD = 0, 1, 2
+
 NEW = 1  # added to the address of memory for a gradient that nobody has written to yet
 
 ROW_, PLAIN_, UNSUITED_ = ROW, PLAIN, UNSUITED
@@ -159,6 +162,11 @@ class Grouper:
         self.sequence = None
         self.viewed = self.viewing = None  # type and primitive of the last view by a single arg
         self.places = {}  # places that such views show, by that arg
+        self.away = False  # whether a device moves rows: moves are noted, not made
+        self.moves = self.gradient  # (kind, target, source, bytes) of each
+        self.moves_words = None  # keeps these words alive
+        self.n_moves = 0
+        self.moves_room = 0
 
     def lay_tables(self, table, n, m):
         """Let the tables of n values and m regions lie in these words."""
@@ -794,7 +802,7 @@ class Grouper:
             i = self.members[j]
             at = self.pool[self.reads_at[i] + k]
             n = size * self.rows[i] if by_rows else size
-            copy(target, self.data[self.root[at]] + self.offset[at], n)
+            self.move(MOVE_COPY, target, self.data[self.root[at]] + self.offset[at], n)
             target += n
 
     def place(self, start, count, k, size, address, by_rows, gradients):
@@ -810,7 +818,8 @@ class Grouper:
         for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
             at = self.pool[k]
             v = values[at]
-            copy(target, self.data[self.root[at]] + self.offset[at], v.type.nbytes)
+            source = self.data[self.root[at]] + self.offset[at]
+            self.move(MOVE_COPY, target, source, v.type.nbytes)
             target += v.type.nbytes
 
     def share_out(self, i, run, source, wide):
@@ -846,6 +855,8 @@ class Grouper:
             target = self.gradient[base]
         if target & NEW_:
             self.put_first(at, values, source, n)
+        elif target != 0 and self.away:
+            self.move(MOVE_ADD, target + self.offset[at], source, n)
         elif target != 0:
             add_bytes(target + self.offset[at], source, n, wide)
 
@@ -859,8 +870,8 @@ class Grouper:
         self.gradient[base] = target
         if base != at:
             v = values[base]
-            clear(target, v.type.nbytes)
-        copy(target + self.offset[at], source, n)
+            self.move(MOVE_CLEAR, target, 0, v.type.nbytes)
+        self.move(MOVE_COPY, target + self.offset[at], source, n)
 
     def settle(self, start, count, k, size, by_rows):
         """The gradients of value number `k` of members are complete: 0 where none has come."""
@@ -871,7 +882,49 @@ class Grouper:
             if target & NEW_:
                 target -= NEW_
                 self.gradient[at] = target
-                clear(target, size * self.rows[i] if by_rows else size)
+                self.move(MOVE_CLEAR, target, 0, size * self.rows[i] if by_rows else size)
+
+    # -- moves ------------------------------------------------------------------------------
+
+    def move(self, kind, target, source, n):
+        """Clear n bytes, or copy them from the source; a device does so later, see `away`."""
+        if n == 0:
+            return
+        if not self.away:
+            if kind == MOVE_CLEAR:
+                clear(target, n)
+            else:
+                copy(target, source, n)
+            return
+        if self.n_moves == self.moves_room:
+            self.enlarge_moves()
+        k = 4 * self.n_moves
+        self.moves[k] = kind
+        self.moves[k + 1] = target
+        self.moves[k + 2] = source
+        self.moves[k + 3] = n
+        self.n_moves += 1
+
+    def erase(self, target, n):
+        """Clear n bytes, as `move` does."""
+        self.move(MOVE_CLEAR, target, 0, n)
+
+    def enlarge_moves(self):
+        """Have room for twice as many moves."""
+        room = 2 * self.moves_room + 64
+        words = ASK_["words"](4 * room)
+        table = table_of(words)
+        for k in range(4 * self.n_moves):
+            table[k] = self.moves[k]
+        self.moves = table
+        self.moves_words = words
+        self.moves_room = room
+
+    def take_moves(self):
+        """The words of the moves that were noted, which are forgotten here."""
+        n = 4 * self.n_moves
+        self.n_moves = 0
+        return None if n == 0 else self.moves_words[:n].copy()
 
 
 class Sequence:

@@ -94,11 +94,12 @@ cdef class Rows:
                    size=Py_ssize_t, k=Py_ssize_t, pick=Py_ssize_t, source="long long", wide=bint,
                    frame=ArgumentBlock, made=tuple, numbers=tuple, words=tuple)
     cpdef backward(self, Group group)
-    @cython.locals(at="long long", size=Py_ssize_t, k=Py_ssize_t)
+    @cython.locals(at="long long", size=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t)
     cpdef clear(self, Group group)
 
-@cython.locals(i=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t, v=Value, address="long long")
-cpdef lay(Group group, Grouper sorter, BumpAllocator room, list values, object is_wide)
+@cython.locals(i=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t, v=Value, address="long long",
+               room=BumpAllocator)
+cpdef lay(Group group, Grouper sorter, object run, list values, object is_wide)
 cpdef share_out(Group group, Grouper sorter, object run)
 
 cdef class GroupKind:
@@ -108,7 +109,7 @@ cdef class GroupKind:
     cdef object many
     cdef int small
 
-@cython.locals(nodes=list, room=BumpAllocator, values=list, kinds=list, known=dict, at=Py_ssize_t,
+@cython.locals(nodes=list, values=list, kinds=list, known=dict, at=Py_ssize_t,
                first=Py_ssize_t, group=Group, kind=GroupKind, k=Py_ssize_t, rows=Rows)
 cpdef run_groups(object run, Grouper sorter, list groups, Sequence order, object is_wide, object make)
 @cython.locals(node=GroupNode, i=Py_ssize_t, key=list, kept=tuple, known=dict, v=Value, at=Py_ssize_t)

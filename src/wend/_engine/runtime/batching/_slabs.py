@@ -210,6 +210,8 @@ class Rows:
             put(word, address)
             at += 16
             word += 8
+        if sorter.n_moves > 0:
+            self.run.make_moves()
         frame, made, numbers, words = pair[0]
         if self.free:
             numbers = words_of(frame, pair[2], self.numbers, words is None)
@@ -245,6 +247,8 @@ class Rows:
         for local, k in self.given:
             size = get(self.places + 16 * k + 8)
             sorter.settle(start, count, local, size, self.by_rows)
+        if sorter.n_moves > 0:
+            self.run.make_moves()
         if group.call is None:
             return
         first = group.first
@@ -260,6 +264,8 @@ class Rows:
         for k, pick, size, wide in self.scattered:
             source = get(self.table + 8 * pick)
             sorter.scatter(start, count, k, size, self.run, source, self.by_rows, wide)
+            if sorter.n_moves > 0:
+                self.run.make_moves(wide)
         if self.added:
             self.add_shared()
 
@@ -272,7 +278,8 @@ class Rows:
         for _, k in self.given:
             at = self.places + 16 * k
             size = get(at + 8)
-            clear(get(at) + group.first * size, size if self.in_place else group.n * size)
+            n = size if self.in_place else group.n * size
+            self.sorter.erase(get(at) + group.first * size, n)
 
 
 def words_of(frame, types, numbers, moving):
@@ -290,11 +297,12 @@ def words_of(frame, types, numbers, moving):
     return tuple(found)
 
 
-def lay(group, sorter, room, values, is_wide):
+def lay(group, sorter, run, values, is_wide):
     """Lay the operands of a joining region end to end, and find memory for its gradient.
 
     is_wide: see `slabs`
     """
+    room = run.room
     i = group.leader
     at = sorter.made[sorter.made_at[i]]
     v = values[at]
@@ -302,17 +310,21 @@ def lay(group, sorter, room, values, is_wide):
     address = room.take(size)
     sorter.data[at] = address
     sorter.lay(i, values, address)
+    if sorter.n_moves > 0:
+        run.make_moves()
     if sorter.reached[i] and group.node.flows and v.type.dtype.category >= 2:
         group.wide = is_wide(v.type.dtype.numpy)
         group.seed = room.take(size)
         sorter.gradient[at] = group.seed
-        clear(group.seed, size)
+        sorter.erase(group.seed, size)
 
 
 def share_out(group, sorter, run):
     """Push the gradient of a joined value back to its parts.  run: an `Execution`"""
     if group.seed != 0:
         sorter.share_out(group.leader, run, group.seed, group.wide)
+        if sorter.n_moves > 0:
+            run.make_moves(group.wide)
 
 
 class GroupKind:
@@ -340,7 +352,6 @@ def run_groups(run, sorter, groups, order, is_wide, make):
     make: makes a `Rows`
     """
     nodes = sorter.nodes
-    room = run.room
     values = run.values
     kinds = []
     known = {}
@@ -364,7 +375,7 @@ def run_groups(run, sorter, groups, order, is_wide, make):
         group = groups[k]
         kind = kinds[k]
         if kind is None:
-            lay(group, sorter, room, values, is_wide)
+            lay(group, sorter, run, values, is_wide)
             continue
         if group.alone and not group.by_rows and kind.rows >= SEVERAL:
             if kind.small < 0:
@@ -579,6 +590,7 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
     """
     start = at = address_of(words)
     values = []
+    copies = []  # of operands in the processor's memory
     for x in operands:
         if isinstance(x, Value):
             v = x
@@ -589,6 +601,10 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
             data = 0 if x is None else address_of(x)
         if data == -1:
             return 0
+        if frame.device is not None and x is not None:
+            kept = frame.device.copied(v.buffer if isinstance(x, Value) else x)
+            copies.append(kept)
+            data = address_of(kept)
         put(at, data)
         at += 8
     for x in outs:

@@ -18,6 +18,8 @@ from wend._engine.runtime.batching.deferred_backward import ParameterGradients, 
 from wend._engine.runtime.batching.forward import Forward, dense
 from wend._engine.runtime.batching.slabs import GroupFields, Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template
+from wend._engine.runtime.devices.moves import ADD, CLEAR, duplicate, sum_of
+from wend._engine.runtime.devices.queue import KernelFailure
 from wend._engine.runtime.native import _launch_select
 
 if TYPE_CHECKING:
@@ -72,21 +74,36 @@ class Execution(Forward):
             for i, parts in sorted(self.totals.items()):
                 total = parts[0]
                 if len(parts) > 1:
-                    for part in parts[1:]:
-                        total = total + part
-                    total = dense(total)
+                    total = self.sum_of(parts)
                 found.append((i, total))
         return found
+
+    def sum_of(self, parts: list[NDArray[Any]]) -> NDArray[Any]:
+        """Return the sum of gradients, in order."""
+        total = parts[0]
+        if self.accelerator is None:
+            for part in parts[1:]:
+                total = total + part
+            return dense(total)
+        summed: NDArray[Any] = sum_of(self.accelerator, list(map(dense, parts)))
+        return summed
+
+    def copied(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return a copy of a dense array, where the flush runs."""
+        if self.accelerator is None:
+            return array.copy()
+        made: NDArray[Any] = duplicate(self.accelerator, array)
+        return made
 
     def forget(self, group: GroupFields) -> None:
         """Set the gradients that a backward pass has left in a group to zero."""
         if group.family is not None:
             group.family.clear(group)
         for seed in group.seeds:
-            seed.fill(0)
+            self.move(CLEAR, _launch.address_of(seed), 0, seed.nbytes)
         if group.seed:
             (at,) = self.sorter.made_of(group.leader)
-            _slabs.set_zero(group.seed, self.values[at].type.nbytes)
+            self.move(CLEAR, group.seed, 0, self.values[at].type.nbytes)
 
     def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
         """Return the regions and the outside values that gradients of the seeds reach.
@@ -145,13 +162,15 @@ class Execution(Forward):
         for i in self.sorter.leaves:
             self.gradients[i] = 0
         try:
-            self.push_again(seeds, reached)
+            with self.quiet():
+                self.push_again(seeds, reached)
         except Unsuited:
             raise
         except Exception as fault:
             if self.passed:  # a part has been passed: single nodes can no longer take over
                 raise
-            defects.note(fault, site=current_site())
+            if not isinstance(fault, KernelFailure):  # the nodes tell which op has failed
+                defects.note(fault, site=current_site())
             return None
         self.passed = True
         if _hot.current_trace().fiber is not None:
@@ -208,9 +227,13 @@ class Execution(Forward):
             seed = ones(type_)
         else:
             seed = dense(np.asarray(seed))
-        _grouper.add_bytes(
-            target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
-        )
+        self.add_array(target + int(self.offset[i]), seed)
+
+    def add_array(self, target: int, array: NDArray[Any]) -> None:
+        """Add the elements of a dense array to those at an address."""
+        if self.accelerator is not None:
+            array = self.accelerator.copied(array)
+        self.move(ADD, target, _launch.address_of(array), array.nbytes, is_wide(array.dtype))
 
     def back(self, group: GroupFields) -> None:
         """Push the gradients of a group's values back to the group's operands."""
@@ -225,13 +248,16 @@ class Execution(Forward):
         operands = sorter.operands_of(group.leader)
         for k, g in zip(template.targets, found):
             g = dense(g)
+            if self.accelerator is not None:
+                g = self.accelerator.copied(g)
             if template.grows[k] and not group.alone:
                 size = g.nbytes // group.n
                 wide = is_wide(g.dtype)
                 address, by_rows = _launch.address_of(g), group.by_rows
                 sorter.scatter(group.at, group.count, k, size, self, address, by_rows, wide)
+                self.make_moves(wide)
             else:
-                self.add_to(operands[k], apart_from(arrays, g))
+                self.add_to(operands[k], apart_from(arrays, g, self.place))
         if template.late:
             made = iter(found[len(template.targets) :])
             kept = [arrays[i] if i >= 0 else next(made) for i in template.border]
@@ -272,22 +298,21 @@ class Execution(Forward):
             if base == at:
                 g = dense(g)
                 if self.room.holds(_launch.address_of(g)) is not None:
-                    g = g.copy()  # g lies in memory that the next flush reuses
+                    g = self.copied(g)  # g lies in memory that the next flush reuses
                 self.totals.setdefault(base, []).append(g)
                 return
             self.make_leaf_gradient(base)
         target = self.target_of(base)
         if target:
             g = dense(g)
-            at_byte = target + int(self.offset[at])
-            _grouper.add_bytes(at_byte, _launch.address_of(g), g.nbytes, is_wide(g.dtype))
+            self.add_array(target + int(self.offset[at]), g)
 
     def target_of(self, base: int) -> int:
         """Return the address where gradients of a value are added up; 0 for nowhere."""
         target = int(self.gradients[base])
         if target & 1:  # see `_grouper.Grouper.put_first`
             target -= 1
-            _slabs.set_zero(target, self.values[base].type.nbytes)
+            self.move(CLEAR, target, 0, self.values[base].type.nbytes)
             self.gradients[base] = target
         return target
 
@@ -295,7 +320,8 @@ class Execution(Forward):
         """Make memory for the gradient of a value from outside, if the value requires grad."""
         if self.gradients[base] == 0 and self.values[base].requires_grad:
             type_ = self.values[base].type
-            made = np.zeros(type_.dims, type_.dtype.numpy)
+            made = self.empty(type_.dims, type_.dtype.numpy)
+            self.sorter.move(CLEAR, _launch.address_of(made), 0, made.nbytes)
             self.totals.setdefault(base, []).append(made)
             self.gradients[base] = _launch.address_of(made)
 

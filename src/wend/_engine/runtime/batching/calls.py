@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wend._engine.base import config, defects
+from wend._engine.base.devices import CPU, accelerator_among, device
 from wend._engine.core import _hot
 from wend._engine.core._types import TensorType
 from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.batching import _slabs_select
+from wend._engine.runtime.devices.queue import accelerator_at
 from wend._engine.runtime.native import _launch_select
 from wend._engine.runtime.native.launcher import maker_of
 
@@ -171,12 +173,15 @@ def kernel_of(
 
 def kind_of(type_: TensorType) -> tuple[Any, Any, Any]:
     """Return (make, shape, dtype) for an array of a type."""
-    return maker_of(type_.nbytes), type_.dims, type_.dtype.numpy
+    place = accelerator_among([type_])
+    make = maker_of(type_.nbytes) if place is None else accelerator_at(place).empty
+    return make, type_.dims, type_.dtype.numpy
 
 
-def block_of(space: int) -> tuple[Any, ...]:
-    """Return (make, shape, dtype) for a block of so many bytes."""
-    return maker_of(space), (space,), BYTES
+def block_of(space: int, place: device) -> tuple[Any, ...]:
+    """Return (make, shape, dtype) for a block of so many bytes at a place."""
+    make = maker_of(space) if place is CPU else accelerator_at(place).empty
+    return make, (space,), BYTES
 
 
 def fill_in(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
+from wend._engine.base.devices import CPU, device
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Record, Segment, Tensor, Value
 from wend._engine.core.graph import PathGraph
@@ -25,6 +27,8 @@ from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.calls import kernel_if_ready
 from wend._engine.runtime.batching.flat_rows import flat
 from wend._engine.runtime.batching.templates import Template
+from wend._engine.runtime.devices.moves import CLEAR, add_to, duplicate, joined, move_piece, sum_of
+from wend._engine.runtime.devices.queue import Accelerator, accelerator_at
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.verify.flushes import Account, Shadow
 from wend._engine.transforms.backward_ways import BackwardContext
@@ -256,6 +260,7 @@ class ParameterGradients:
         self.account = Account(pending) if config.settings.verify else None
         self.tails: dict[Any, Any] = {}
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
+        self.parts: dict[int, list[Any]] = {}  # what an accelerator is to add to `totals`
         self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results, of its own
 
     def put_off(self, execution: Any, ends: set[int]) -> None:
@@ -303,6 +308,8 @@ class ParameterGradients:
         have = self.totals.get(id(value.leaf))
         if have is None:
             self.totals[id(value.leaf)] = [value.leaf, value.type, g, False]
+        elif value.type.device is not CPU:
+            self.parts.setdefault(id(value.leaf), []).append(g)
         elif have[3]:
             np.add(have[2], g, out=have[2])
         else:  # the first array may be part of another array, so that adding in place is no option
@@ -320,13 +327,22 @@ class ParameterGradients:
             return
         have = owner.pending.get(-segment.serial, {}).get(value.seg_index)
         fresh = id(have) not in self.sums
+        accelerator = accelerator_of(value.type.device)
+        if accelerator is not None:
+            g = np.ascontiguousarray(g)
         if not fresh:
             total = self.sums[id(have)].value.buffer
         elif at is None:
-            total = np.array(g)
+            total = np.array(g) if accelerator is None else duplicate(accelerator, g)
+        elif accelerator is not None:
+            total = accelerator.empty(value.type.dims, g.dtype)
+            move_piece(accelerator, CLEAR, total.ctypes.data, 0, total.nbytes)
         else:
             total = np.zeros(value.type.dims, g.dtype)
-        if at is not None:
+        if accelerator is not None:
+            if at is not None or not fresh:
+                add_to(accelerator, total, g, at or 0)
+        elif at is not None:
             part = total.reshape(-1)[at : at + g.size]
             np.add(part, g.reshape(-1), out=part)
         elif not fresh:
@@ -349,8 +365,12 @@ class ParameterGradients:
                 if value is not None:
                     self.add(value, g)
         self.tails = {}
+        for key, parts in self.parts.items():
+            total = self.totals[key]
+            arrays = list(map(np.ascontiguousarray, [total[2], *parts]))
+            total[2] = sum_of(accelerator_at(total[1].device), arrays)
         found = [(leaf, _hot.wrap(_hot.held(t, g))) for leaf, t, g, _ in self.totals.values()]
-        self.totals = {}
+        self.totals, self.parts = {}, {}
         if self.account is not None:
             self.account.close(found)
         return found
@@ -358,9 +378,8 @@ class ParameterGradients:
 
 def run_tail(template: Template, slabs: list[list[Any]], numbers: list[Any]) -> list[Any]:
     """Return the gradients of parameters, over the rows of all groups that put them off."""
-    arrays, sizes = _slabs.gather_tail(
-        slabs, template.border_grows, template.border_keeps, one_behind_the_other
-    )
+    join = partial(one_behind_the_other, template.place)
+    arrays, sizes = _slabs.gather_tail(slabs, template.border_grows, template.border_keeps, join)
     settings = config.settings
     if not settings.deterministic:
         key = (sizes, repr(numbers)) if numbers else sizes  # exact bits, as in `Backward.find_name`
@@ -371,18 +390,29 @@ def run_tail(template: Template, slabs: list[list[Any]], numbers: list[Any]) -> 
         if found is not None:
             return found
     found = template.tail(arrays, tail_types(template, arrays), numbers)  # type: ignore[misc]
-    return [apart_from(arrays, g) for g in found]
+    return [apart_from(arrays, g, template.place) for g in found]
 
 
-def one_behind_the_other(slab: list[Any], kept: int | None) -> NDArray[Any]:
+def accelerator_of(place: device) -> Accelerator | None:
+    """Return the accelerator at a place; None for the processor."""
+    return None if place is CPU else accelerator_at(place)
+
+
+def one_behind_the_other(place: device, slab: list[Any], kept: int | None) -> NDArray[Any]:
     """Return the rows of several flushes as a single array.
 
+    place: where the array is read
     kept: how many of the last dims are no rows
     """
     each = [x.buffer if type(x) is Value else x for x in slab]
     if kept is not None:
         each = [x.reshape(flat(x.shape, kept)) for x in each]
-    return np.concatenate(each) if len(each) > 1 else each[0]
+    accelerator = accelerator_of(place)
+    if len(each) == 1:
+        return each[0]  # type: ignore[no-any-return]
+    if accelerator is None:
+        return np.concatenate(each)
+    return joined(accelerator, each)  # type: ignore[no-any-return]
 
 
 def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
@@ -410,12 +440,14 @@ def tail_kernel(template: Template, arrays: list[Any], key: object, numbers: lis
     return found
 
 
-def apart_from(arrays: list[Any], g: NDArray[Any]) -> NDArray[Any]:
+def apart_from(arrays: list[Any], g: NDArray[Any], place: device) -> NDArray[Any]:
     """Return the gradient, copied if in the memory of the arrays it was made from.
 
+    place: where the gradient lies
     These arrays may be memory of the flush, which another pass through the flush overwrites.
     """
     for array in arrays:
         if type(array) is np.ndarray and np.may_share_memory(array, g):
-            return np.array(g)
+            accelerator = accelerator_of(place)
+            return np.array(g) if accelerator is None else duplicate(accelerator, g)
     return g

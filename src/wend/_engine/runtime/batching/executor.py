@@ -19,19 +19,20 @@ from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _hot
 from wend._engine.core._hot import FlushJob, State, Trace
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase
-from wend._engine.core.step_log import ON_ACCELERATOR
 from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.deferred_backward import lead_to
 from wend._engine.runtime.batching.group_choice import ASKED, SHARE, open_among
 from wend._engine.runtime.batching.noted import note
 from wend._engine.runtime.batching.per_op import PerOpExecution
-from wend._engine.runtime.batching.signatures import BOOK, SINGLES, ops_of
+from wend._engine.runtime.batching.signatures import SINGLES, book_at, ops_of
 from wend._engine.runtime.batching.slabs import SMALL, Unsuited
+from wend._engine.runtime.devices.queue import KernelFailure
 from wend._engine.runtime.verify.flushes import check_gradients
 from wend._engine.transforms.hooks import retaining
 
 #: A group of at least so many regions is large.
 LARGE = 4
+SINGLE_OPS = "its regions do not come back, and accelerators run no single ops by groups"
 
 
 def run_by_groups(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
@@ -121,14 +122,15 @@ def sorted_out(batch: FlushJob) -> Execution:
 
     Raises Unsuited if another executor has to run the flush.
     """
-    if accelerator_among(v.type for v in batch.values) is not None:
-        raise Unsuited(ON_ACCELERATOR)
-    if BOOK.begin():
+    place = accelerator_among(v.type for v in batch.values)
+    if book_at(place).begin():
         try:
             return Execution(batch)
         except Unsuited:
             if batch.state is not None:
                 raise
+    if place is not None:
+        raise Unsuited(SINGLE_OPS)
     if batch.state is not None or not SINGLES.begin():
         raise Unsuited("few of its ops were alike the last times, and looking for such ops pauses")
     return PerOpExecution(batch)
@@ -183,6 +185,7 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: State | None = No
                 if asked is not None:
                     gradients = execution.backward(seeds)
                     if config.settings.verify:
+                        execution.settle()
                         check_gradients(whole, seeds, gradients)
                 execution.finish(live)
             note_share(whole_state or batch.state, execution.groups)
@@ -203,4 +206,6 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: State | None = No
             if not is_interrupt(fault):
                 for i in live:  # the next executor also computes values for a backward pass
                     values[i].buffer = values[i].segment = None
+            if isinstance(fault, KernelFailure):  # the next executor tells which op has failed
+                return str(fault)
             raise

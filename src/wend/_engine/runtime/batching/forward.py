@@ -6,13 +6,15 @@ Each group gathers the rows that it reads from outside, and runs its structure's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wend._engine.base import config
+from wend._engine.base.devices import CPU, accelerator_among, device
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Segment, Value
 from wend._engine.runtime.backend import NoMachineCode
@@ -24,8 +26,9 @@ from wend._engine.runtime.batching.deferred_backward import (
     lazy_path_of,
 )
 from wend._engine.runtime.batching.noted import Groups
-from wend._engine.runtime.batching.signatures import BOOK, TERM, ops_of
+from wend._engine.runtime.batching.signatures import SINGLES, TERM, RegionTrie, book_at, ops_of
 from wend._engine.runtime.batching.slabs import (
+    DeviceSlabs,
     Family,
     GroupFields,
     GroupRunner,
@@ -36,6 +39,8 @@ from wend._engine.runtime.batching.slabs import (
     is_wide,
 )
 from wend._engine.runtime.batching.templates import Template, template_for
+from wend._engine.runtime.devices.moves import ADD, CLEAR, COPY, make_moves, move_piece
+from wend._engine.runtime.devices.queue import Accelerator, accelerator_at
 from wend._engine.runtime.native import _launch_select
 from wend._engine.transforms.history import note_history
 
@@ -51,12 +56,17 @@ MOST_COPIED = 1 << 14
 
 
 class Forward:
-    """A flush run by groups: computes values, and leaves a segment for a later backward pass."""
+    """A flush run by groups: computes values, and leaves a segment for a later backward pass.
 
-    book = BOOK
+    book: the trie of the flush's regions
+    accelerator: runs the groups; None for the processor
+    """
 
     def __init__(self, batch: FlushJob) -> None:
-        book = self.book
+        place = accelerator_among(v.type for v in batch.values)
+        self.book = book = self.find_book(place)
+        self.accelerator: Accelerator | None = None if place is None else accelerator_at(place)
+        self.place = place or CPU
         self.batch = batch
         self.values = batch.values
         n, self.n_steps = len(self.values), len(batch.states)
@@ -73,9 +83,9 @@ class Forward:
         self.passed = False  # whether a backward pass has left gradients in memory
         self.n_reached = 0
         self.with_gradients = False  # whether a backward pass follows
-        self.room = SlabAllocator()
+        self.room = SlabAllocator() if place is None else DeviceSlabs(accelerator_at(place))
         before = book.n
-        states, merges = batch.states, book is BOOK
+        states, merges = batch.states, book is not SINGLES
         if not self.sorter.scan(book.root, states, self.values, batch.args, merges):
             raise Unsuited("an op cannot be run in groups")
         if not book.learn(book.n - before, len(batch.states), batch.state is not None):
@@ -86,8 +96,47 @@ class Forward:
             if address == -1:
                 array = dense(array)
                 address = _launch.address_of(array)
+            if self.accelerator is not None:
+                array = self.accelerator.resident(self.values[i], array, address)
+                address = _launch.address_of(array)
             self.held[i] = array
             self.data[i] = address
+
+        self.sorter.away = self.accelerator is not None
+
+    def make_moves(self, wide: bool = False) -> None:
+        """Have the device make the moves of rows that the sorter has noted.
+
+        wide: whether elements that are added are of float64, not float32
+        """
+        moves = self.sorter.take_moves()
+        if moves is not None:
+            assert self.accelerator is not None
+            make_moves(self.accelerator, moves.reshape(-1, 4), wide)
+
+    def move(self, kind: int, target: int, source: int, n: int, wide: bool = False) -> None:
+        """Clear, copy or add n bytes at once, where the flush runs.
+
+        kind: of `devices.moves`
+        wide: see `make_moves`
+        """
+        if self.accelerator is not None:
+            move_piece(self.accelerator, kind, target, source, n, wide)
+        elif kind == ADD:
+            _grouper.add_bytes(target, source, n, wide)
+        else:
+            self.sorter.move(kind, target, source, n)
+
+    def find_book(self, place: device | None) -> RegionTrie:
+        """Return the trie of the flush's regions."""
+        return book_at(place)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """Return an array without a content, where the flush runs."""
+        if self.accelerator is None:
+            return np.empty(shape, dtype)
+        made: NDArray[Any] = self.accelerator.empty(shape, dtype)
+        return made
 
     def mark(self, wanted: list[int], roots: list[int]) -> None:
         """Mark the values to compute: the wanted ones, and those that a backward pass reads.
@@ -98,8 +147,21 @@ class Forward:
         self.with_gradients = bool(roots)
 
     def quiet(self) -> AbstractContextManager[Any]:
-        """Return a context in which NumPy does not warn of infinities."""
-        return np.errstate(all="ignore")
+        """Return a context in which NumPy does not warn of infinities.
+
+        An accelerator is waited for at the end. Raises KernelFailure.
+        """
+        accelerator = None if config.settings.verify else self.accelerator  # checks read at once
+        context = ExitStack()
+        context.enter_context(np.errstate(all="ignore"))
+        if accelerator is not None:
+            context.enter_context(accelerator.queued())
+        return context
+
+    def settle(self) -> None:
+        """Wait for the device, so that Python may read results."""
+        if self.accelerator is not None:
+            self.accelerator.settle()
 
     def forward(self) -> None:
         """Compute the marked values."""
@@ -168,14 +230,14 @@ class Forward:
         return few, mask, self.sorter.reached[first]
 
     def types_of(self, group: GroupFields) -> list[Any]:
-        """Return the types of a group's operands, of all members together."""
+        """Return the types of a group's operands, of all members together, where these are read."""
         node, found = group.node, []
         for k, at in enumerate(self.sorter.operands_of(group.leader)):
             type_ = self.values[at].type
+            shape = type_.dims
             if not (node.shared[k] or group.alone):
-                shape = (group.n, *type_.dims[1:]) if group.by_rows else (group.n, *type_.dims)
-                type_ = _types.intern_type(shape, type_.dtype, type_.device)
-            found.append(type_)
+                shape = (group.n, *shape[1:]) if group.by_rows else (group.n, *shape)
+            found.append(_types.intern_type(shape, type_.dtype, self.place))
         return found
 
     def entry_of(self, group: GroupFields, types: list[Any] | None) -> GroupRunner:
@@ -228,7 +290,8 @@ class Forward:
             if value.extra is not None:
                 if self.values is self.batch.values:
                     self.values = list(self.values)
-                array = self.held[i] = np.array(value.buffer, order="C")
+                array = self.held[i] = self.empty(value.type.dims, value.type.dtype.numpy)
+                np.copyto(array, value.buffer)
                 self.data[i] = _launch.address_of(array)
                 self.values[i] = same = _hot.slim(value)
                 same.buffer, same.requires_grad = array, value.requires_grad
@@ -243,19 +306,24 @@ class Forward:
         for k, at in enumerate(sorter.operands_of(group.leader)):
             if node.shared[k] or alone:
                 # A value from outside may have been packed for products.
-                array = self.values[at] if self.is_outside(at) else self.array(at)
+                packs = self.is_outside(at) and self.accelerator is None
+                array = self.values[at] if packs else self.array(at)
             else:
-                array = np.empty(types[k].dims, types[k].dtype.numpy)
+                array = self.empty(types[k].dims, types[k].dtype.numpy)
                 size = array.nbytes // group.n
                 sorter.gather(*members, k, size, _launch.address_of(array), by_rows)
             arrays.append(array)
+        self.make_moves()
         entry = self.entry_of(group, types)
         template, group.numbers = entry.template, self.numbers_of(group, entry)
         group.template = template
         group.types = types
         results = template.forward(arrays, types, group.numbers)
         for k, local in enumerate(template.exported):
-            result = results[k] = dense(results[k])
+            result = dense(results[k])
+            if self.accelerator is not None:
+                result = self.accelerator.copied(result)
+            results[k] = result
             size = 0 if alone else result.nbytes // group.n
             sorter.place(*members, local, size, _launch.address_of(result), by_rows, False)
             if alone:
@@ -270,7 +338,7 @@ class Forward:
 
     def lay(self, group: GroupFields) -> None:
         """Lay the operands of a join end to end."""
-        _slabs.lay(group, self.sorter, self.room, self.values, is_wide)
+        _slabs.lay(group, self.sorter, self, self.values, is_wide)
 
     def make_seeds(self, group: GroupFields, results: list[Any]) -> None:
         """Make memory for the gradients of a group's values."""
@@ -278,7 +346,8 @@ class Forward:
         group.seeds = []
         for k, on in enumerate(template.given):
             if on:
-                seed = np.zeros(results[k].shape, results[k].dtype)
+                seed = self.empty(results[k].shape, results[k].dtype)
+                self.sorter.move(CLEAR, _launch.address_of(seed), 0, seed.nbytes)
                 group.seeds.append(seed)
                 size = 0 if group.alone else seed.nbytes // group.n
                 self.sorter.place(
@@ -290,6 +359,7 @@ class Forward:
                     group.by_rows,
                     True,
                 )
+        self.make_moves()
 
     def mask_of(self, i: int) -> int:
         """Return the values of region i that are read outside of the region, as bits."""
@@ -350,8 +420,8 @@ class Forward:
     def copy_of(self, i: int) -> NDArray[Any]:
         """Return a copy of a value as an array of its own."""
         type_ = self.values[i].type
-        made = np.empty(type_.dims, type_.dtype.numpy)
-        _grouper.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
+        made = self.empty(type_.dims, type_.dtype.numpy)
+        self.move(COPY, _launch.address_of(made), self.address(i), made.nbytes)
         return made
 
     def leave_spent(self, wanted: list[int]) -> None:
@@ -440,11 +510,12 @@ def make_template(
     node = group.node
     nodes = ops_of(node)
     if group.lift:
-        types = [run.values[at].type for at in run.sorter.operands_of(group.leader)]
+        each = [run.values[at].type for at in run.sorter.operands_of(group.leader)]
+        types = [_types.intern_type(t.dims, t.dtype, run.place) for t in each]
     key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
     return template_for(
         run.book.templates, key, types, group.lift, numbers,
-        lambda: Template(node, types, group.lift, mask, grad),
+        lambda: Template(node, types, group.lift, mask, grad, place=run.place),
     )  # fmt: skip
 
 

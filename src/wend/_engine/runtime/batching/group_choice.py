@@ -11,11 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base import config
-from wend._engine.base.devices import accelerator_among
 from wend._engine.core import _hot, _trie_policy
 from wend._engine.core._hot import FlushJob, State, Value
 from wend._engine.core._select import is_compiled
-from wend._engine.core.step_log import ON_ACCELERATOR
 from wend._engine.runtime.tiers import MOST_AWAITED, TieredPlan, is_making_others
 
 _UNCOMPILED = not is_compiled(_hot)
@@ -240,8 +238,6 @@ def why_not(batch: FlushJob, live: list[int]) -> str:
         return "several threads record ops"
     if not allowed():
         return "autobatch(False) or deterministic algorithms are on"
-    if accelerator_among(v.type for v in batch.values) is not None:
-        return ON_ACCELERATOR
     if not suits_groups(batch.state, batch.states) and not awaits_code(batch, live):
         return "its path may come back: machine code is quicker"
     return ""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wend._engine.base.devices import device
 from wend._engine.core import _hot
 from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.batching import _slabs_select
@@ -26,7 +27,7 @@ from wend._engine.runtime.batching.backward import Execution
 from wend._engine.runtime.batching.calls import words_of
 from wend._engine.runtime.batching.deferred_backward import ParameterGradients
 from wend._engine.runtime.batching.noted import Groups
-from wend._engine.runtime.batching.signatures import SINGLES, Sorter
+from wend._engine.runtime.batching.signatures import SINGLES, RegionTrie, Sorter
 from wend._engine.runtime.batching.slabs import Unsuited, is_wide
 from wend._engine.runtime.batching.templates import Template, TemplateFunction
 from wend._engine.runtime.native import _launch_select
@@ -48,7 +49,9 @@ _NOTHING: AbstractContextManager[Any] = nullcontext()
 class PerOpExecution(Execution):
     """A flush of single ops, and the gradients that flow through it."""
 
-    book = SINGLES
+    def find_book(self, place: device | None) -> RegionTrie:
+        """Return the trie of the flush's regions."""
+        return SINGLES
 
     def quiet(self) -> AbstractContextManager[Any]:
         """Return a context that does nothing: `run_other` silences the warnings of NumPy itself."""

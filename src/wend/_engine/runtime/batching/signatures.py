@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wend._engine.base import config
+from wend._engine.base.devices import CPU, device
 from wend._engine.base.shapes import contiguous_strides
 from wend._engine.core._hot import Record, Value
 from wend._engine.core._types import Program
 from wend._engine.core.primitive import Primitive
+from wend._engine.ops.placing import ToDevice
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.transforms.rows import (
     batches,
@@ -192,6 +194,24 @@ BOOK = RegionTrie(1 / 3, MOST_NODES, False)
 #: The trie for flushes whose regions do not come back: each op is a region there.  The nodes are
 #: few, because a node holds argument blocks.
 SINGLES = RegionTrie(1 / 8, 500, True)
+#: The tries of the flushes whose values lie on an accelerator: templates are for a device.
+_ON_DEVICES: dict[device, RegionTrie] = {}
+
+
+def book_at(place: device | None) -> RegionTrie:
+    """Return the trie of regions of an accelerator; that of the processor if place is None."""
+    if place is None:
+        return BOOK
+    if place not in _ON_DEVICES:
+        _ON_DEVICES[place] = RegionTrie(1 / 3, MOST_NODES, False)
+    return _ON_DEVICES[place]
+
+
+def book_of(node: GroupNode) -> RegionTrie:
+    """Return the trie that a node is in."""
+    while node.parent is not None:
+        node = node.parent
+    return next(b for b in (BOOK, SINGLES, *_ON_DEVICES.values()) if b.root is node)
 
 
 def code(prim: Any, state: Record) -> int:
@@ -201,6 +221,8 @@ def code(prim: Any, state: Record) -> int:
         or prim.facts.labels_leaf
         or prim.facts.calls_user
         or not hasattr(prim, "params")
+        # Groups of an accelerator make all values there: see `Forward.types_of`.
+        or (isinstance(prim, ToDevice) and prim.place is CPU)
     ):
         return int(_grouper.UNSUITED)
     if prim.is_composite and any(
@@ -265,7 +287,8 @@ def child(
     roles = [sorter.role(i, values[i]) if r < 0 else 0 for i, r in zip(ins, refs, strict=True)]
     heavy = is_heavy(prim, program)
     begins = parent.parent is None
-    single = parent is SINGLES.root
+    book = book_of(parent)
+    single = book is SINGLES
     empty = any(t.nbytes == 0 for t in (*types, *outs))
     rows: tuple[bool, ...] | None = None
     if not (single or empty) and (begins or parent.rows):
@@ -299,7 +322,6 @@ def child(
         parent, prim, tuple(refs), tuple(kinds), tuple(kept), tuple(args), state.requires_grad,
         state.n_out, program, None if single else free_args(prim, program),
     )  # fmt: skip
-    book = SINGLES if single else BOOK
     siblings = parent.children.get(prim, [])
     if len(siblings) >= MOST_ALIKE:
         book.n -= len(siblings)

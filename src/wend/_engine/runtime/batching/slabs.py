@@ -18,6 +18,7 @@ from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.batching import _slabs_select
 from wend._engine.runtime.batching.calls import fitted
 from wend._engine.runtime.batching.templates import Template, more
+from wend._engine.runtime.devices.queue import Accelerator
 from wend._engine.runtime.native import _launch_select
 from wend._engine.runtime.native.temporaries import ALIGNMENT, aligned
 
@@ -35,6 +36,8 @@ _REAL = frozenset({"f", "c"})
 BLOCK, MOST_SPARE = 1 << 22, 1 << 26
 #: Bytes of a block in a flush that keeps the memory until the backward pass comes later.
 SMALL = 1 << 16
+#: Bytes of a block of an accelerator's memory, which the pool keeps for the next flush.
+DEVICE_BLOCK = 1 << 20
 _SPARE: list[Any] = []  # blocks that no flush is using
 
 
@@ -104,6 +107,25 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
             if kept > MOST_SPARE:
                 break
             _SPARE.append(block)
+        self.blocks = []
+
+
+class DeviceSlabs(SlabAllocator):
+    """Memory of a flush that an accelerator runs, of the accelerator's pool."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        super().__init__()
+        self.accelerator = accelerator
+
+    def add_block(self, size: int) -> tuple[int, int]:
+        """Begin a block of at least `size` bytes; return the addresses of the start and end."""
+        block = self.accelerator.empty(max(size, DEVICE_BLOCK) + ALIGNMENT, np.uint8)
+        self.blocks.append(block)
+        address = int(_launch.address_of(block))
+        return aligned(address), address + len(block)
+
+    def free(self) -> None:
+        """Leave the blocks to the pool."""
         self.blocks = []
 
 
@@ -308,7 +330,7 @@ class Family(_slabs.Rows):  # type: ignore[misc]
     def add_shared(self) -> None:
         """Add gradients of operands that are the same for all members."""
         for k, place in self.added:
-            self.run.add_to(self.sources[k], self.view(place).copy())
+            self.run.add_to(self.sources[k], self.run.copied(self.view(place)))
 
     def view(self, place: int) -> Any:
         """Return the array of a value, of all rows that have been computed."""

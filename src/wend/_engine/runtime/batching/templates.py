@@ -14,7 +14,7 @@ from typing import Any
 
 from wend._engine.base import defects
 from wend._engine.base.collecting import CollectionPaused
-from wend._engine.base.devices import CPU
+from wend._engine.base.devices import CPU, device
 from wend._engine.base.dtypes import INT
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Value
@@ -25,6 +25,7 @@ from wend._engine.ops.creation import Arange
 from wend._engine.runtime.batching.calls import run_at_once
 from wend._engine.runtime.batching.flat_rows import KEPT, Kept, flat_type, flattened
 from wend._engine.runtime.batching.signatures import GRAD, PARAMETER, ops_of, role_of
+from wend._engine.runtime.devices.queue import accelerator_at
 from wend._engine.runtime.tiers import TieredPlanner
 from wend._engine.transforms.batch import batch_graph
 from wend._engine.transforms.rows import with_rows
@@ -39,12 +40,19 @@ class TemplateFunction:
 
     types: example types of the operands
     numbers: example run-time args
+    place: where the function runs
     """
 
     def __init__(
-        self, path: PathGraph, outputs: Sequence[int], types: list[Any], numbers: list[Any]
+        self,
+        path: PathGraph,
+        outputs: Sequence[int],
+        types: list[Any],
+        numbers: list[Any],
+        place: device = CPU,
     ) -> None:
         n = len(types)
+        self.place = place
         self.n = n
         made = list(dict.fromkeys(i for i in outputs if i < 0))
         self.picks = [i if i >= 0 else n + made.index(i) for i in outputs]
@@ -78,7 +86,7 @@ class TemplateFunction:
             found = self.known[key] = []
             for exprs, dtype in self.rows:
                 shape = tuple([_types.evaluate(e, types, numbers) for e in exprs])
-                found.append(_types.intern_type(shape, dtype, CPU))
+                found.append(_types.intern_type(shape, dtype, self.place))
         return found
 
     def out_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
@@ -105,6 +113,8 @@ class TemplateFunction:
         if found is None:
             table = arrays
             if self.plan is not None:
+                if self.place is not CPU:
+                    accelerator_at(self.place).settle()
                 values = [
                     a if type(a) is Value else _hot.held(t, a)
                     for t, a in zip(types, arrays, strict=True)
@@ -311,20 +321,17 @@ class Template:
     """
 
     def __init__(
-        self,
-        node: Any,
-        types: list[Any],
-        lift: int,
-        mask: int,
-        grad: bool,
-        at_once: bool = True,
-    ) -> None:
+        self, node: Any, types: list[Any], lift: int, mask: int, grad: bool, at_once: bool = True,
+        place: device = CPU,
+    ) -> None:  # fmt: skip
         """Make the functions of a region.
 
         lift: how many members are stacked; 0 for none
         mask: bit k is set if value k of the region is read outside of the region
         at_once: False if only the templates that `seeded` returns have backward functions
+        place: where the functions run
         """
+        self.place = place
         nodes = ops_of(node)
         self.numbers: list[Any] = [a for op in nodes for a in op.args]
         self.exported = [k for k in range(node.n_values) if mask >> k & 1]
@@ -377,7 +384,7 @@ class Template:
                 later -= places_of(path)
             results += sorted(later, reverse=True)
         self.n_results = len(results)
-        self.forward = TemplateFunction(path, results, self.types, self.numbers)
+        self.forward = TemplateFunction(path, results, self.types, self.numbers, place)
         self.body: Any = None
         self.variants: dict[frozenset[int], Template] = {}
         if seeds and active:
@@ -447,10 +454,13 @@ class Template:
             self.border, self.border_grows = border, flags
             self.border_keeps = [kept.get(i) for i in border]
             self.tail_types = [
-                flat_type(type_at(path, i, types, self.numbers), kept.get(i)) for i in border
+                flat_type(type_at(path, i, types, self.numbers, self.place), kept.get(i))
+                for i in border
             ]
             results = [outputs[k] for k in late]
-            self.tail = tail_of(path, rest, border, results, self.tail_types, self.numbers, kept)
+            self.tail = tail_of(
+                path, rest, border, results, self.tail_types, self.numbers, kept, self.place
+            )
         else:
             now, border = targets, []
         self.targets = now
@@ -460,7 +470,7 @@ class Template:
         n = len(self.types) + self.n_results
         used = {i for i in border if 0 <= i < n + self.n_given}
         if wanted:
-            self.backward = TemplateFunction(path, wanted, types, self.numbers)
+            self.backward = TemplateFunction(path, wanted, types, self.numbers, self.place)
             nodes = live_nodes(path.nodes, set(wanted))
             used |= {i for node in nodes for i in node.inputs if i >= 0}
             used |= {i for i in wanted if i >= 0}
@@ -483,7 +493,7 @@ class Template:
             return shape_at(path, i) if i < n else shape_at(body, shown[i - n])
 
         def typed(node: Node, ins: tuple[int, ...]) -> Any:
-            each = [type_at(path, i, types, self.numbers) for i in ins]
+            each = [type_at(path, i, types, self.numbers, self.place) for i in ins]
             args = [_types.evaluate(e, types, self.numbers) for e in node.args]
             return node.prim.typed(list(map(flat_type, each, KEPT)), args)[0]
 
@@ -545,6 +555,7 @@ def tail_of(
     types: list[Any],
     numbers: list[Any],
     kept: Kept,
+    place: device,
 ) -> TemplateFunction:
     """Return the nodes as a function of the border.
 
@@ -597,7 +608,7 @@ def tail_of(
         exprs = tuple([over_border(e) for e in extents(path.shapes, o)])
         own.shapes[names[o]] = (exprs, dtype_of(path.shapes[o]))
     settle(own)
-    return TemplateFunction(own, [names[i] for i in outputs], own.types, numbers)
+    return TemplateFunction(own, [names[i] for i in outputs], own.types, numbers, place)
 
 
 def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
@@ -616,12 +627,12 @@ def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
     return found
 
 
-def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any]) -> Any:
+def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any], place: device) -> Any:
     """Return the type of value i."""
     if i >= 0:
         return types[i]
     shape = tuple([_types.evaluate(e, types, numbers) for e in extents(path.shapes, i)])
-    return _types.intern_type(shape, dtype_of(path.shapes[i]), CPU)
+    return _types.intern_type(shape, dtype_of(path.shapes[i]), place)
 
 
 def unseen(path: PathGraph, nodes: list[Node], border: list[int], kept: Kept) -> list[int]:

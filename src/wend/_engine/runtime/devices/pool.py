@@ -64,6 +64,9 @@ class Pool:
         self.name = name
         self._allocate, self._free, self._wait = allocate, free, wait
         self._spare: dict[int, list[int]] = {}  # size -> addresses
+        #: Whether blocks that come back wait in `_held`, as kernels may still use these.
+        self.holds_back = False
+        self._held: list[tuple[int, int]] = []
         self._starts: list[int] = []  # of all blocks
         self._sizes: dict[int, int] = {}
         self.allocated = self.reserved = self.peak = self.most_reserved = 0
@@ -115,8 +118,18 @@ class Pool:
 
     def take_back(self, address: int, size: int) -> None:
         """Keep a block for the next array of the same size."""
+        if self.holds_back:
+            self._held.append((address, size))
+            return
         self.allocated -= size
         self._spare.setdefault(size, []).append(address)
+
+    def release(self) -> None:
+        """Take back the blocks that were held back: kernels that read and write there have run."""
+        self.holds_back = False
+        held, self._held = self._held, []
+        for address, size in held:
+            self.take_back(address, size)
 
     def shed(self) -> None:
         """Give all blocks back to the device that no array shows."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from wend._engine.base.devices import device
@@ -24,6 +25,10 @@ MOST_GROUPS = 1 << 14
 #: So many launches are handed to the driver at a time, so that the device begins early.
 AT_A_TIME = 16
 _WORD = ctypes.c_int64
+
+
+class KernelFailure(Exception):
+    """A kernel refuses its operands; running the ops again tells which op, and why."""
 
 
 class DeviceLibrary:
@@ -59,6 +64,7 @@ class Accelerator:
         self._ring = driver.allocate(RING)
         self._next = 0
         self._lock = threading.RLock()
+        self._queueing = 0  # the thread whose launches are not waited for, see `queued`
         self.fault = driver.allocate(64)
         #: A word that stays 0: launches without a guard look at it.
         self._zero = self.fault + 32
@@ -142,12 +148,14 @@ class Accelerator:
         self.check_process()
         words = (_WORD * (CALL_WORDS * n)).from_address(code)
         with self._lock:
-            if self._pending != fault:
+            queued = self._queueing == threading.get_ident()
+            if not queued and self._pending != fault:
                 self.settle()
                 if _WORD.from_address(fault).value:
                     return
             guard = self.fault if self._pending else self._zero
-            self._pending = fault
+            if not queued:
+                self._pending = fault
             try:
                 calls: list[Call] = []
                 k, end = 0, CALL_WORDS * n
@@ -161,20 +169,27 @@ class Accelerator:
             except BaseException:
                 self.settle()
                 raise
-            if not later:
+            if queued == later:  # what comes next writes over operands, or the host goes on
                 self.settle()
 
     def settle(self) -> None:
-        """Wait for launches that nobody has waited for, and hand on their failures."""
+        """Wait for launches that nobody has waited for, so that the host may go on.
+
+        Their failures are handed on; those within `queued` raise KernelFailure.
+        """
         with self._lock:
+            queued = self._queueing == threading.get_ident()
             fault, self._pending = self._pending, 0
-            if not fault or self.launches == self._waited:
+            if not fault and not queued:
                 return
-            self.wait()
+            if self.launches != self._waited:
+                self.wait()
             word = _WORD.from_address(self.fault)
-            if word.value:
-                _WORD.from_address(fault).value |= word.value
-                word.value = 0
+            failures, word.value = word.value, 0
+            if failures and queued:
+                raise KernelFailure(f"{self.place}: a kernel noted a failure")
+            if failures:
+                _WORD.from_address(fault).value |= failures
 
     def _add_launches(self, words: list[int], scratch: int, guard: int, calls: list[Call]) -> None:
         """Append the launch of a round, whose calls are of a function and may run side by side.
@@ -201,6 +216,37 @@ class Accelerator:
             some = rows[k : k + most]
             at = self._place(some, 8 * launch.words, guard, calls)
             calls.append(Call(function, at, sum([n for _, n in some]), launch.items))
+
+    def call(self, number: int, words: Any, groups: int) -> None:
+        """Launch a function by so many groups. words: the argument block, an array of int64"""
+        self.check_process()
+        function, launch = self._functions[number]
+        with self._lock:
+            groups = min(groups, MOST_GROUPS)
+            at = self._place([(words.ctypes.data, groups)], words.nbytes, self._zero, [])
+            self._launch([Call(function, at, groups, launch.items)])
+            if self._queueing != threading.get_ident():
+                self.wait()
+
+    @contextmanager
+    def queued(self) -> Iterator[None]:
+        """Within the block, launches of this thread are not waited for; at the end all are.
+
+        Until then nobody gets memory that is given back. Raises KernelFailure.
+        """
+        if self._queueing:
+            yield
+            return
+        self.settle()
+        self._queueing, self.pool.holds_back = threading.get_ident(), True
+        try:
+            yield
+            self.settle()
+        finally:
+            if self._queueing and not self.is_forked:
+                self.driver.wait()
+            self._queueing = 0
+            self.pool.release()
 
     def _launch(self, calls: list[Call]) -> None:
         """Launch calls, and forget them."""

@@ -197,6 +197,7 @@ class LaneKernel(TemplateKernel):
         first = address_of(gathered)
         start = at = address_of(self.words)
         values = []
+        copies = []  # of operands in the processor's memory
         for k in range(len(operands)):
             x = operands[k]
             if x is None:
@@ -207,7 +208,11 @@ class LaneKernel(TemplateKernel):
             else:
                 v = x if isinstance(x, Value) else None
                 values.append(v)
-                data = address_of(x if v is None else v.buffer)
+                x = x if v is None else v.buffer
+                if self.frame.device is not None:
+                    x = self.frame.device.copied(x)
+                    copies.append(x)
+                data = address_of(x)
                 if data == -1:
                     return None, None
             put(at, data)
@@ -247,6 +252,7 @@ class LaneKernel(TemplateKernel):
             return None
         start = at = address_of(self.words)
         values = []
+        copies = []  # of operands in the processor's memory
         inside = 0 if lanes.saved is None else address_of(lanes.saved)
         gathered = address_of(lanes.gathered)
         n = len(lanes.operands)
@@ -255,7 +261,11 @@ class LaneKernel(TemplateKernel):
             v = x if isinstance(x, Value) else None
             values.append(v)
             if x is not None:
-                data = address_of(x if v is None else v.buffer)
+                x = x if v is None else v.buffer
+                if self.frame.device is not None:
+                    x = self.frame.device.copied(x)
+                    copies.append(x)
+                data = address_of(x)
             else:
                 place = lanes.place_of(k)
                 data = place + (gathered if k < n else inside)

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wend._engine.base.collecting import CollectionPaused
-from wend._engine.core import _hot
+from wend._engine.base.devices import CPU, accelerator_among
+from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Record, State, Value
 from wend._engine.core._types import LeafPrimitive, PrimitiveBase, TensorType
 from wend._engine.ops.views.slicing import Select
@@ -385,7 +386,8 @@ class BoundLanes:
             self.rows.append((space, size, like.shape, like.dtype, like.strides))
             space += aligned(like.nbytes)
         #: The (make, shape, dtype) of the operands' block.
-        self.gathered = block_of(space)
+        self.gathered = block_of(space, lane_batch.place)
+        self.place = lane_batch.place
         self.kernel: Any = None
         self.inner: tuple[Any, ...] = ()  # places of results in a block, see `LaneKernel`
         self.slots: Any = None  # see `_lanes.SavedLanes`
@@ -402,7 +404,7 @@ class BoundLanes:
             wide = wideness(array.dtype)
             self.slots[k] = space, row, array.shape, array.dtype, array.strides, wide
             space += aligned(array.nbytes)
-        self.room = block_of(space)
+        self.room = block_of(space, self.place)
 
     def ready(self, lane_batch: LaneBatch) -> Any:
         """Return the kernel; None as long as there is no machine code."""
@@ -431,7 +433,7 @@ class BoundLanes:
             array = np.empty(shape, dtype)
             inner.append((space, shape, dtype, array.strides))
             space += aligned(array.nbytes)
-        kernel.use_block(tuple(inner), block_of(space))
+        kernel.use_block(tuple(inner), block_of(space, self.place))
         return tuple(inner)
 
 
@@ -454,19 +456,25 @@ class LaneBatch:
         self.shared = shared
         self.node = region_of(pattern, batch, roles, shared)
         self.programs = [state.program for state in pattern.ops]
+        place = accelerator_among(v.type for v in batch.values)
+        self.place = place or CPU
         self.types = [batch.values[entry.index].type for entry in pattern.entries]
+        if place is not None:  # all is read and made there
+            self.types = [_types.intern_type(t.dims, t.dtype, place) for t in self.types]
         self.leafy = [k for k, role in enumerate(roles) if role & LEAF]
         self.exported = [pattern.locals[i] for i in pattern.made]
         mask = sum(1 << k for k in self.exported)
         grad = any(batch.values[i].requires_grad for i in pattern.made)
         nodes = ops_of(self.node)
         self.numbers = [a for op in nodes for a in op.args]
-        key = ("lanes", structure_key(nodes, self.types), shared, mask, grad)
+        key = ("lanes", structure_key(nodes, self.types), shared, mask, grad, place)
         # At least 2: with 1 lane, a dim that is always 1 would be taken for the lanes' axis.
         several = max(n, 2)
         self.template = template_for(
             BOOK.templates, key, self.types, several, self.numbers,
-            lambda: Template(self.node, self.types, several, mask, grad, at_once=False),
+            lambda: Template(
+                self.node, self.types, several, mask, grad, at_once=False, place=self.place
+            ),
         )  # fmt: skip
         given = zip(self.exported, self.template.given, strict=True)
         self.given = tuple([k for k, on in given if on and self.template.body is not None])

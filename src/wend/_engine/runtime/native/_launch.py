@@ -350,6 +350,8 @@ def launch(frame, values, types, args, arena, touched):
         if get(frame.fault) != 0:
             return None
         if step[0] == 1:
+            if frame.device is not None:
+                frame.device.settle()
             owner_of(frame).host(frame, step[1], values, types, args, made, kept)
         else:
             if frame.device is not None and touched is not None:
@@ -600,7 +602,10 @@ def launch_at(frame, made, table, values, numbers, words):
             if step[0] == 0:
                 code = start + step[1]
                 scratch = arena + frame.scratch
-                run_kernels(code, step[2], frame.release, scratch, frame.room, True)
+                if frame.device is not None:
+                    frame.device.run(code, step[2], scratch, start)
+                else:
+                    run_kernels(code, step[2], frame.release, scratch, frame.room, True)
         return 1 if get(frame.fault) == 0 else -1
     finally:
         leave(frame)
