@@ -36,6 +36,7 @@ def _import_rules() -> None:
     import_folder("wend._engine.compiler.lower", os.path.join(root, "lower"))
     kernels = os.path.join(root, "kernels")
     import_folder("wend._engine.compiler.kernels", kernels)
+    import_folder("wend._engine.compiler.kernels.on_device", os.path.join(kernels, "on_device"))
     for family in sorted(os.listdir(kernels)):
         if os.path.exists(os.path.join(kernels, family, "lowering.py")):
             importlib.import_module(f"wend._engine.compiler.kernels.{family}.lowering")

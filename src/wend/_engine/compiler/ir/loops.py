@@ -22,6 +22,7 @@ MAP, FOLD, SCATTER, CONTRACT, HOST = "map", "fold", "scatter", "contract", "host
 CONVOLVE, ATTENTION, SCAN, WINDOWS = "convolve", "attention", "scan", "windows"
 STEPS = "steps"
 JOIN, ROWS = "join", "rows"
+ORDER, UPDATES = "order", "updates"
 #: The kinds of ops that are loop nests, and can be fused.
 NESTED = frozenset({MAP, FOLD, SCATTER})
 

@@ -16,8 +16,10 @@ from wend._engine.compiler.ir.loops import (
     CONVOLVE,
     HOST,
     NESTED,
+    ORDER,
     SCAN,
     STEPS,
+    UPDATES,
     WINDOWS,
     Function,
     Layout,
@@ -25,14 +27,14 @@ from wend._engine.compiler.ir.loops import (
 )
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
-from wend._engine.compiler.lower.registry import Rule, is_for_accelerators, rule_of
+from wend._engine.compiler.lower.registry import Rule, is_for, rule_of
 from wend._engine.compiler.lower.sums_of_products import join_products
 from wend._engine.compiler.stages import Sliced
 from wend._engine.core.graph import Node, PathGraph
 from wend._engine.ops.basic import Identity
 
 #: The kinds of ops that accelerators have kernels for.
-_ON_DEVICES = NESTED | {CONTRACT, CONVOLVE, SCAN}
+_ON_DEVICES = NESTED | {CONTRACT, CONVOLVE, ORDER, SCAN, UPDATES, WINDOWS}
 #: Ops, each with the dtypes of its values, that no accelerator has a kernel for.
 _NOT_FOR_DEVICES: set[Any] = set()
 NO_DEVICE_KERNEL = "accelerators have no kernel for it"
@@ -141,6 +143,8 @@ def _lower(low: Lowering, node: Node) -> None:
     if low.is_device and rule is not None and not _may_lower(low, node, rule):
         low.host(node, NO_DEVICE_KERNEL)
         return
+    if not low.is_device and rule is not None and not is_for(rule, False):
+        rule = None
     low.refusal = ""
     traced = isinstance(prim, Identity) or low.extents.holds_for(node)
     if rule is None:
@@ -153,7 +157,7 @@ def _lower(low: Lowering, node: Node) -> None:
 
 def _may_lower(low: Lowering, node: Node, rule: Rule) -> bool:
     """Whether a rule may be asked for the loops of a node on an accelerator."""
-    return is_for_accelerators(rule) and _form(low, node) not in _NOT_FOR_DEVICES
+    return is_for(rule, True) and _form(low, node) not in _NOT_FOR_DEVICES
 
 
 def _form(low: Lowering, node: Node) -> Any:
@@ -165,8 +169,6 @@ def _is_for_devices(f: Function, op: Op) -> bool:
     """Whether accelerators have kernels for the loops of an op, or the op is a host step."""
     if op.kind == HOST:
         return True
-    if op.kind == WINDOWS:  # the adjoint of taking windows has no such kernel
-        return len(op.outputs) == 2
     if op.kind == STEPS:  # sums of small integers have no such kernel
         return {f.dtypes[read.value] for read in op.reads} <= {f.dtypes[op.outputs[0]], int64}
     values = (*op.outputs, *(read.value for read in op.reads))
