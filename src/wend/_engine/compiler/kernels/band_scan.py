@@ -13,16 +13,15 @@ from typing import Any
 from wend._engine.base.dtypes import DType, float32, float64
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import Function, Layout, Op, Read, contiguous
+from wend._engine.compiler.ir.loops import BANDS, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
+from wend._engine.compiler.kernels.on_device.bands import device_band_scan, sum_of
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor, written_for
 from wend._engine.compiler.llvm_ir.text import Module
-from wend._engine.compiler.llvm_ir.values import SsaValue
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
-from wend._engine.core.primitive import REGISTRY
 from wend._engine.ops.band_scan import WIDTH, BandScan, LogBandScan
 
 HALVES = "sums of halves are kept in a wider type"
@@ -41,15 +40,17 @@ def lower_band_scan(low: Any, node: Node) -> bool:
         dense = f.layout(i).strides[-1] == ONE or f.shape(i)[-1] == ONE
         reads.append(Read(i if dense else low.copy(i), tuple(range(len(f.shape(i))))))
     f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
-    f.add(Op("band_scan", node, node.outputs, reads))
+    f.add(Op(BANDS, node, node.outputs, reads))
     return True
 
 
-@makes_kernel("band_scan")
+@makes_kernel(BANDS)
 def band_scan(f: Function, op: Op) -> Kernel:
     """Return the kernel of a recurrence, with its slots."""
     (out,), prim = op.outputs, op.node.prim
     values = [*(read.value for read in op.reads), out]
+    if written_for().is_device:
+        return device_band_scan(f, op)
     text = _text(prim.name, bool(getattr(prim, "back", False)), f.dtypes[out])
     kernel = Kernel("band_scan", text, f"{prim.name} {out}")
     kernel.reads = [f.layout(read.value).base for read in op.reads]
@@ -138,15 +139,5 @@ class _BandScan:
                 there = f.at(former, f.add(here, str(j * size if self.back else -j * size)))
                 own = f.add(here, str(j * size)) if self.back else here
                 weight = b.load(f.at(weights[j], own), self.dtype)
-                total = self.sum_of(b, total, weight, b.load(there, self.dtype))
+                total = sum_of(b, self.logarithms, total, weight, b.load(there, self.dtype))
             b.store(total, f.at(target, here))
-
-    def sum_of(
-        self, b: VectorBuilder, total: SsaValue, weight: SsaValue, before: SsaValue
-    ) -> SsaValue:
-        """The sum with one more way."""
-        if not self.logarithms:
-            return b.add(total, b.mul(weight, before))
-        rule = REGISTRY["logaddexp"]
-        value: SsaValue = rule.emit(rule.__new__(rule), b, total, b.add(weight, before))
-        return value

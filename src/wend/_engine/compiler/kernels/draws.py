@@ -16,9 +16,10 @@ from wend._engine.base.dtypes import DType, bool_, float64, int64
 from wend._engine.compiler.codegen import philox
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import Function, Layout, Op, Read, contiguous
+from wend._engine.compiler.ir.loops import DRAWS, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, add, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
+from wend._engine.compiler.kernels.on_device.draws import NO_SUM, NO_WEIGHTS, device_draws
 from wend._engine.compiler.llvm_ir.error_flags import Faults
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor, written_for
@@ -29,8 +30,6 @@ from wend._engine.core.graph import Node
 from wend._engine.ops.random import MultinomialDraw
 
 SORTED = "draws without replacement are sorted by NumPy"
-NO_WEIGHTS = "multinomial: an element is either inf, nan or < 0"
-NO_SUM = "multinomial: invalid distribution (sum of probabilities <= 0)"
 
 
 @lowers(MultinomialDraw)
@@ -49,14 +48,16 @@ def lower_draws(low: Any, node: Node) -> bool:
     f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
     rank = len(f.shape(weights))
     read = Read(source, tuple(range(rank)))
-    f.add(Op("draws", node, node.outputs, [read], numbers=node.args))
+    f.add(Op(DRAWS, node, node.outputs, [read], numbers=node.args))
     return True
 
 
-@makes_kernel("draws")
+@makes_kernel(DRAWS)
 def draws(f: Function, op: Op) -> Kernel:
     """Return the kernel of draws by weight, with its slots."""
     (out,), source = op.outputs, op.reads[0].value
+    if written_for().is_device:
+        return device_draws(f, op)
     layout, shape, size = f.layout(source), f.shape(source), f.dtypes[source].itemsize
     text, faults = _text(f.dtypes[source])
     kernel = Kernel("draws", text, f"multinomial_draw {out}")

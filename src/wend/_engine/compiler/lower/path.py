@@ -12,12 +12,15 @@ from wend._engine.base.errors import CompileError
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import (
+    BANDS,
     CONTRACT,
     CONVOLVE,
+    DRAWS,
     HOST,
     NESTED,
     ORDER,
     SCAN,
+    SEARCH,
     STEPS,
     UPDATES,
     WINDOWS,
@@ -34,7 +37,9 @@ from wend._engine.core.graph import Node, PathGraph
 from wend._engine.ops.basic import Identity
 
 #: The kinds of ops that accelerators have kernels for.
-_ON_DEVICES = NESTED | {CONTRACT, CONVOLVE, ORDER, SCAN, UPDATES, WINDOWS}
+_ON_DEVICES = NESTED | {
+    BANDS, CONTRACT, CONVOLVE, DRAWS, ORDER, SCAN, SEARCH, UPDATES, WINDOWS,
+}  # fmt: skip
 #: Ops, each with the dtypes of its values, that no accelerator has a kernel for.
 _NOT_FOR_DEVICES: set[Any] = set()
 NO_DEVICE_KERNEL = "accelerators have no kernel for it"

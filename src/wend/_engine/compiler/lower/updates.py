@@ -118,27 +118,8 @@ def _lower_elements(low: Lowering, node: Node) -> bool:
     elif dtypes.COMPLEX in node.prim.categories or not low.kernel_types(node):
         return False
     else:
-        read = Read(_number(low, node), ())
+        read = Read(low.number(node, f.dtypes[base]), ())
     return _lower_updates(low, node, node.prim.place(rank), every(rank), read, False)
-
-
-def _number(low: Lowering, node: Node) -> int:
-    """Add a step that writes a number to memory; returns the value."""
-    f = low.function
-    dtype = f.dtypes[node.outputs[0]]
-    number = f.fresh((), dtype)
-    f.add(Op(MAP, node, (number,), [], (), (), _converted(dtype), numbers=node.args))
-    return number
-
-
-@cache
-def _converted(dtype: dtypes.DType) -> Emit:
-    """Return a rule for the only number of an op."""
-
-    def emit(code: Any, operands: list[Any]) -> Any:
-        return code.b.convert(code.number(0), dtype)
-
-    return shared(emit)
 
 
 def _lower_updates(

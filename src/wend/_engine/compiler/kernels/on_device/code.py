@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from wend._engine.base.dtypes import DType
+from wend._engine.base.dtypes import DType, int64
 from wend._engine.compiler.codegen.device_nest import launch_line
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.llvm_ir.device_verbs import DeviceVerbs
@@ -99,6 +99,29 @@ class DeviceCode:
         begin = item if first == "0" else self.text.let(f"add i64 {first}, {item}")
         with self.loop(begin, last, self.verbs.number("items")) as place:
             yield place
+
+    def bisected(self, first: str, end: str, is_passed: Callable[[str], str]) -> str:
+        """The first of the places first, ... < end that is not passed; `end` if all are.
+
+        is_passed: gives an i1 for a place; no place behind one that is not passed is passed
+        """
+        text = self.text
+        extent = text.let(f"sub i64 {end}, {first}")
+        zeros = text.let(f"call i64 @llvm.ctlz.i64(i64 {extent}, i1 false)")
+        low, high = self.variable("i64"), self.variable("i64")
+        self.hold(SsaValue(first, int64), low)
+        self.hold(SsaValue(end, int64), high)
+        with self.loop("0", text.let(f"sub i64 64, {zeros}")):
+            a, z = self.held(low, int64).name, self.held(high, int64).name
+            with text.when(text.let(f"icmp slt i64 {a}, {z}")):
+                both = text.let(f"add i64 {a}, {z}")
+                middle = text.let(f"lshr i64 {both}, 1")
+                passed = is_passed(middle)
+                after = text.let(f"add i64 {middle}, 1")
+                for variable, new, old in ((low, after, a), (high, z, middle)):
+                    value = text.let(f"select i1 {passed}, i64 {new}, i64 {old}")
+                    self.hold(SsaValue(value, int64), variable)
+        return self.held(low, int64).name
 
     # -- places ---------------------------------------------------------------------------------
 

@@ -67,8 +67,6 @@ class OrderCode(DeviceCode):
         self.others = [d for d in range(rank) if d != dim]
         self.size = self.w[f"size{dim}"]
         self.line = ""
-        #: The part of the neighbouring run in which the rank of an element lies.
-        self.low, self.high = self.variable("i64"), self.variable("i64")
 
     def write(self) -> str:
         """Return the text of the module."""
@@ -143,26 +141,16 @@ class OrderCode(DeviceCode):
         first, end = (text.let(f"call i64 @llvm.smin.i64(i64 {x}, i64 {n})") for x in (first, end))
         index = self.element(source, int64, (i, "1"))
         mine = self.key(index)
-        self.hold(SsaValue(first, int64), self.low)
-        self.hold(SsaValue(end, int64), self.high)
-        steps = text.let(f"add i64 {number}, 1")
-        with self.loop("0", steps):
-            low, high = (self.held(place, int64).name for place in (self.low, self.high))
-            with text.when(text.let(f"icmp slt i64 {low}, {high}")):
-                both = text.let(f"add i64 {low}, {high}")
-                middle = text.let(f"lshr i64 {both}, 1")
-                other = self.key(self.element(source, int64, (middle, "1")))
-                # Of equal elements those of the left run come first.
-                precedes = text.let(f"xor i1 {self.before(mine, other)}, true")
-                passed = text.let(
-                    f"select i1 {is_right}, i1 {precedes}, i1 {self.before(other, mine)}"
-                )
-                after = text.let(f"add i64 {middle}, 1")
-                low = text.let(f"select i1 {passed}, i64 {after}, i64 {low}")
-                high = text.let(f"select i1 {passed}, i64 {high}, i64 {middle}")
-                self.hold(SsaValue(low, int64), self.low)
-                self.hold(SsaValue(high, int64), self.high)
-        rank = text.let(f"sub i64 {self.held(self.low, int64).name}, {first}")
+
+        def is_passed(place: str) -> str:
+            other = self.key(self.element(source, int64, (place, "1")))
+            # Of equal elements those of the left run come first.
+            precedes = text.let(f"xor i1 {self.before(mine, other)}, true")
+            is_less = self.before(other, mine)
+            return text.let(f"select i1 {is_right}, i1 {precedes}, i1 {is_less}")
+
+        place = self.bisected(first, end, is_passed)
+        rank = text.let(f"sub i64 {place}, {first}")
         place = text.let(f"sub i64 {i}, {own}")
         self.put(index, target, (left, "1"), (place, "1"), (rank, "1"))
 
