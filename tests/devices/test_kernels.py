@@ -105,3 +105,25 @@ def test_windows_are_added_up(accelerator):
         yield torch.nn.functional.fold(columns, (9, 8), (3, 2), dilation=(2, 1), stride=(1, 2))
 
     on_both(program, [x], accelerator)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64"])
+def test_several_tensors_index(kind, accelerator, schedule):
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 9, size=(7, 300, 4)).astype(kind)
+    i, j = rng.integers(0, 7, size=(5, 1)), rng.integers(-300, 300, size=(6,))
+    source = rng.integers(0, 9, size=(5, 6, 4)).astype(kind)
+
+    def program(x, i, j, source):
+        yield x[i, j]
+        yield x.permute(1, 0, 2)[j, i]
+        yield x.permute(2, 0, 1)[:, i, j]
+        for accumulate in (False, True):
+            yield x.index_put((i, j), source, accumulate=accumulate)
+            yield (x * 2).index_put((i, j), source, accumulate=accumulate)
+        y = x.clone()
+        y[i, j] = 3
+        y[:, j] += 1
+        yield y
+
+    on_both(program, [x, i, j, source], accelerator)

@@ -26,6 +26,7 @@ from wend._engine.compiler.lower.index import put
 from wend._engine.compiler.lower.lowering import NO_DIMS, NO_SUMS, Lowering, every
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.compiler.lower.rows import SEVERAL, UNLIKE, WIDE
+from wend._engine.compiler.lower.several import by_one_index, merged, show
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import ScatterSrc, ScatterValue
@@ -70,27 +71,43 @@ def _checked(wraps: bool) -> Emit:
 
 
 def lower_slices(low: Lowering, node: Node) -> bool:
-    """Lower a change of slices along a dim, which a vector names, to a step of an accelerator.
+    """Lower a change of slices along a dim, which tensors name, to a step of an accelerator.
 
     Slices are added to a leaf alone: loops add to all else.
     """
     f = low.function
-    if len(node.inputs) != 3:
-        return low.refuse(SEVERAL)
-    base, index, source = node.inputs
-    prim: Any = node.prim
-    shape, (add, put) = f.shape(base), (adds(prim), isinstance(prim, IndexPut))
-    if not shape or len(f.shape(index)) != 1:
-        return low.refuse(UNLIKE if shape else NO_DIMS)
-    place = prim.place(len(shape))
-    dim = place[0] if put else place
-    region = (*shape[:dim], *f.shape(index), *shape[dim + 1 :])
-    read = low.read(source, region)
-    if read is None:
-        return low.refuse(UNLIKE)
-    if add and (base not in f.inputs or not _may_add(f.dtypes[base])):
+    base, dtype, prim = node.inputs[0], f.dtypes[node.outputs[0]], node.prim
+    if adds(prim) and (base not in f.inputs or not _may_add(dtype)):
         return low.refuse(NO_SUMS)
-    return _lower_updates(low, node, dim, (dim,), read, put)
+    if not f.shape(base):
+        return low.refuse(NO_DIMS)
+    one = by_one_index(low, node) if low.kernel_types(node) else None
+    if one is None:
+        return low.refuse(SEVERAL)
+    single, dim = one
+    base, index, source = single.inputs
+    shape, along = f.shape(base), f.shape(index)
+    region = (*shape[:dim], *along, *shape[dim + 1 :])
+    read = low.read(source, region)
+    depth = len(along)
+    if read is None or depth == 0:
+        return low.refuse(UNLIKE)
+    if depth > 1:
+        index = merged(low, node, index, 0, depth)
+        inner = [d for d in read.dims if dim <= d < dim + depth]
+        if inner and f.shape(source) != region:
+            return low.refuse(UNLIKE)
+        if inner:
+            read = Read(merged(low, node, source, dim, depth), every(len(shape)))
+        else:
+            read = Read(source, tuple([d if d < dim else d - depth + 1 for d in read.dims]))
+        inputs = base, index, read.value
+        single = Node(prim, node.program, inputs, single.outputs, node.args, node.grad)
+    wraps = isinstance(prim, IndexPut)
+    if not _lower_updates(low, single, dim, (dim,), read, wraps):
+        return False
+    show(low, node, single)
+    return True
 
 
 def _may_add(dtype: dtypes.DType) -> bool:
