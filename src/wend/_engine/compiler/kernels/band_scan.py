@@ -16,12 +16,13 @@ from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import BANDS, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
-from wend._engine.compiler.kernels.on_device.bands import device_band_scan, sum_of
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor, written_for
 from wend._engine.compiler.llvm_ir.text import Module
+from wend._engine.compiler.llvm_ir.values import SsaValue
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
+from wend._engine.core.primitive import REGISTRY
 from wend._engine.ops.band_scan import WIDTH, BandScan, LogBandScan
 
 HALVES = "sums of halves are kept in a wider type"
@@ -49,8 +50,6 @@ def band_scan(f: Function, op: Op) -> Kernel:
     """Return the kernel of a recurrence, with its slots."""
     (out,), prim = op.outputs, op.node.prim
     values = [*(read.value for read in op.reads), out]
-    if written_for().is_device:
-        return device_band_scan(f, op)
     text = _text(prim.name, bool(getattr(prim, "back", False)), f.dtypes[out])
     kernel = Kernel("band_scan", text, f"{prim.name} {out}")
     kernel.reads = [f.layout(read.value).base for read in op.reads]
@@ -63,6 +62,21 @@ def band_scan(f: Function, op: Op) -> Kernel:
         steps += [Slot("extent", scale(stride, size)) for stride in layout.strides[:-1]]
     kernel.slots = [*pointers, *(Slot("extent", n) for n in f.shape(out)), *steps]
     return kernel
+
+
+def sum_of(
+    b: Any, logarithms: bool, total: SsaValue, weight: SsaValue, before: SsaValue
+) -> SsaValue:
+    """The sum with one more way to a place.
+
+    logarithms: whether all are logarithms     before: what the way begins at
+    """
+    if not logarithms:
+        value: SsaValue = b.add(total, b.mul(weight, before))
+        return value
+    rule = REGISTRY["logaddexp"]
+    value = rule.emit(rule.__new__(rule), b, total, b.add(weight, before))
+    return value
 
 
 @cached_by_processor

@@ -19,7 +19,6 @@ from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import DRAWS, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, add, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
-from wend._engine.compiler.kernels.on_device.draws import NO_SUM, NO_WEIGHTS, device_draws
 from wend._engine.compiler.llvm_ir.error_flags import Faults
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor, written_for
@@ -29,6 +28,8 @@ from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
 from wend._engine.ops.random import MultinomialDraw
 
+NO_WEIGHTS = "multinomial: an element is either inf, nan or < 0"
+NO_SUM = "multinomial: invalid distribution (sum of probabilities <= 0)"
 SORTED = "draws without replacement are sorted by NumPy"
 
 
@@ -56,8 +57,6 @@ def lower_draws(low: Any, node: Node) -> bool:
 def draws(f: Function, op: Op) -> Kernel:
     """Return the kernel of draws by weight, with its slots."""
     (out,), source = op.outputs, op.reads[0].value
-    if written_for().is_device:
-        return device_draws(f, op)
     layout, shape, size = f.layout(source), f.shape(source), f.dtypes[source].itemsize
     text, faults = _text(f.dtypes[source])
     kernel = Kernel("draws", text, f"multinomial_draw {out}")

@@ -157,7 +157,7 @@ def add_slices(low: Lowering, node: Node) -> bool:
 
 
 def _add_slices(low: Lowering, node: Node, dim: int, put: bool) -> bool:
-    """Add slices along a dim by one index. put: whether places may count from the end"""
+    """Add slices along a dim by an index. put: whether places may count from the end"""
     f = low.function
     base, index, source = node.inputs
     rank, depth = len(f.shape(base)), len(f.shape(index))

@@ -1,4 +1,4 @@
-"""Several tensors that index neighbouring dims: as one index of a dim in place of these dims."""
+"""Several tensors that index neighbouring dims: as an index of a dim in place of these dims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wend._engine.ops.views.reshapes import ReshapeTo
 
 
 def merged(low: Lowering, node: Node, source: int, first: int, count: int) -> int:
-    """Return a value with one dim in place of `count` dims, from `first` on.
+    """Return a value with a single dim in place of `count` dims, from `first` on.
 
     node: whose operand the value becomes
     """
@@ -61,9 +61,9 @@ def placed(low: Lowering, node: Node, extents: tuple[Poly, ...], indices: list[i
 
 
 def by_one_index(low: Lowering, node: Node) -> tuple[Node, int] | None:
-    """Return a change of slices as a change by one index, and the indexed dim.
+    """Return a change of slices as a change by a single index, and the indexed dim.
 
-    The node is another one if several tensors index: `show` then shows its result as the result.
+    The node is new if several tensors index: `show` then shows its result as the result.
     Returns None for dims that are no neighbours, or shapes that do not fit for all sizes.
     """
     f = low.function
@@ -84,7 +84,7 @@ def by_one_index(low: Lowering, node: Node) -> tuple[Node, int] | None:
 
 
 def show(low: Lowering, node: Node, single: Node) -> None:
-    """Note that a node's result shows that of the change by one index."""
+    """Note that a node's result shows that of the change by a single index."""
     if single.outputs != node.outputs:
         prim = ReshapeTo.__new__(ReshapeTo)
         view(low, Node(prim, node.program, single.outputs, node.outputs, (), node.grad))

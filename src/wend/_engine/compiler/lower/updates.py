@@ -1,7 +1,7 @@
 """Lowering of changes of a few elements, at places that an index names, to steps of a plan.
 
-Accelerators have a kernel for changes along a dim. Processors have one for rows of a leaf alone,
-see `kernels.row_updates`.
+Accelerators have a kernel for changes along a dim. Processors have a kernel for rows of a
+leaf alone, see `kernels.row_updates`.
 """
 
 from __future__ import annotations

@@ -6,17 +6,15 @@ The work items of a group share the places of a row, and wait for those of the r
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.codegen.device_nest import ROW
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import Function, Op
 from wend._engine.compiler.ir.symbolic_extents import scale
+from wend._engine.compiler.kernels.band_scan import sum_of
 from wend._engine.compiler.kernels.on_device.code import DeviceCode
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
-from wend._engine.compiler.llvm_ir.values import SsaValue
-from wend._engine.core.primitive import REGISTRY
 from wend._engine.ops.band_scan import WIDTH
 
 NAME = "band_scan"
@@ -43,21 +41,6 @@ def device_band_scan(f: Function, op: Op) -> Kernel:
         kernel.slots.append(Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize)))
     kernel.slots += [Slot("extent", n) for n in extents]
     return kernel
-
-
-def sum_of(
-    b: Any, logarithms: bool, total: SsaValue, weight: SsaValue, before: SsaValue
-) -> SsaValue:
-    """The sum with one more way to a place.
-
-    logarithms: whether all are logarithms     before: what the way begins at
-    """
-    if not logarithms:
-        value: SsaValue = b.add(total, b.mul(weight, before))
-        return value
-    rule = REGISTRY["logaddexp"]
-    value = rule.emit(rule.__new__(rule), b, total, b.add(weight, before))
-    return value
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What all kernels of accelerators have that are no loop nests: words, variables, loops, places."""
+"""Base of the kernels of accelerators that are no loop nests: words, variables, loops, places."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DeviceCode:
         return self.entry.let(f"alloca {kind}", "var")
 
     def held(self, variable: str, dtype: DType) -> SsaValue:
-        """What a variable holds."""
+        """The value of a variable."""
         return SsaValue(self.text.let(f"load {self.b.type_of(dtype)}, ptr {variable}"), dtype)
 
     def hold(self, value: SsaValue, variable: str) -> None:
@@ -103,7 +103,7 @@ class DeviceCode:
     def bisected(self, first: str, end: str, is_passed: Callable[[str], str]) -> str:
         """The first of the places first, ... < end that is not passed; `end` if all are.
 
-        is_passed: gives an i1 for a place; no place behind one that is not passed is passed
+        is_passed: gives an i1 for a place: True up to some place, and False from there on
         """
         text = self.text
         extent = text.let(f"sub i64 {end}, {first}")

@@ -1,7 +1,7 @@
 """Draws by weight on an accelerator, with replacement: a group makes the draws of a row.
 
-The first work item adds the weights up, one after the other, as a processor does: so the draws are
-the same. Then the work items share the draws of the row.
+The first work item adds the weights up in order, as a processor does: so the draws are the same.
+Then the work items share the draws of the row.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from wend._engine.compiler.codegen.device_nest import ROW
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import Function, Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, add, mul, scale
+from wend._engine.compiler.kernels.draws import NO_SUM, NO_WEIGHTS
 from wend._engine.compiler.kernels.on_device.code import DeviceCode
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
 from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type
 
 NAME = "draws"
-NO_WEIGHTS = "multinomial: an element is either inf, nan or < 0"
-NO_SUM = "multinomial: invalid distribution (sum of probabilities <= 0)"
 _POINTERS = ("weights", "out", "sums", "fault")
 _WORDS = "rows size count step seed offset".split()
 

@@ -1,7 +1,7 @@
 """Sorting along a dim on an accelerator: a group merges the runs of a line.
 
-Runs of 1, 2, 4, ... places become sorted runs twice as long. A work item finds the rank of an
-element in the run beside its own by bisection, and so the place of the element in the merged run.
+Sorted runs of 1 place become runs of 2 places, then of 4, and so on. A work item finds the rank of
+an element in the run beside its own by bisection. So it knows the place in the merged run.
 Equal elements keep their order, and the length of a line has no bound.
 """
 
@@ -144,7 +144,7 @@ class OrderCode(DeviceCode):
 
         def is_passed(place: str) -> str:
             other = self.key(self.element(source, int64, (place, "1")))
-            # Of equal elements those of the left run come first.
+            # Equal elements of the left run come first.
             precedes = text.let(f"xor i1 {self.before(mine, other)}, true")
             is_less = self.before(other, mine)
             return text.let(f"select i1 {is_right}, i1 {precedes}, i1 {is_less}")

@@ -1,8 +1,8 @@
 """Changes of a few elements along a dim on an accelerator, at places that an index names.
 
-A work item keeps `BLOCK` places of a line, and walks along the whole index: it changes the elements
-that are its own, in order. So of two changes of an element the later one counts, sums are always
-added up in the same order, and no two work items write to the same element.
+A work item keeps `BLOCK` places of a line. It walks along the whole index, and changes the elements
+that are its own, in order. So the last change of an element counts, and sums are always added up in
+the same order. No two work items write to the same element.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class WindowsCode(DeviceCode):
             self.look(d + 1, self.place((index, w[f"sizes{d}"]), (place, "1")), here)
 
     def compare(self, index: str) -> None:
-        """Compare an element of the plane with the best one so far."""
+        """Compare an element of the plane with the best so far."""
         text, b = self.text, self.b
         x = b.convert(self.element(self.plane, self.dtype, (index, "1")), self.wide)
         better = b.gt(x, self.held(self.best, self.wide))
