@@ -79,6 +79,9 @@ def test_changes_at_places(n, kind, accelerator, schedule):
         if kind != "bool":
             yield x.index_add(0, rows, source)
             yield x.index_put((rows,), source, accumulate=True)
+            for how in ("sum", "prod", "amax", "amin"):
+                for keep in (True, False):
+                    yield x.scatter_reduce(0, places, source, how, include_self=keep)
 
     on_both(program, [x, source, rows, places], accelerator)
 
@@ -127,3 +130,32 @@ def test_several_tensors_index(kind, accelerator, schedule):
         yield y
 
     on_both(program, [x, i, j, source], accelerator)
+
+
+def test_draws_are_those_of_a_processor(accelerator):
+    weights = np.random.default_rng(0).random((5, 700)).astype(np.float32)
+    weights[:, ::3] = 0
+    draws = []
+    for place in ("cpu", accelerator):
+        with own_trie():
+            torch.manual_seed(3)
+            x = torch.tensor(weights, device=place)
+            draws.append(torch.multinomial(x, 300, replacement=True).cpu().numpy())
+    np.testing.assert_array_equal(*draws)
+
+
+@pytest.mark.parametrize("kinds", [("float32", "float32"), ("int64", "float32"), ("bool", "int64")])
+def test_searches(kinds, accelerator):
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.integers(0, 40, size=(3, 1000)), -1).astype(kinds[0])
+    values = rng.integers(-2, 44, size=(3, 50)).astype(kinds[1])
+    if kinds[0] == "float32":
+        rows[1, -100:] = values[1, 3] = np.nan
+
+    def program(rows, values):
+        for right in (False, True):
+            yield torch.searchsorted(rows, values, right=right)
+            yield torch.searchsorted(rows[1], values, right=right, out_int32=True)
+            yield torch.searchsorted(rows[0], 7, right=right)
+
+    on_both(program, [rows, values], accelerator)

@@ -23,7 +23,6 @@ from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import Gather, ScatterAdd
 from wend._engine.ops.indexing.index import LAST_STAYS, Index, IndexPut, adjacent
 from wend._engine.ops.indexing.index_dim import IndexSelect
-from wend._engine.ops.indexing.scatter_reduce import ScatterReduce
 
 SEVERAL = "tensors index dims that are not neighbours"
 WIDE = "the index is not int32 or int64"
@@ -112,10 +111,9 @@ def _fits(dim: int, whole: tuple[Poly, ...], part: tuple[Poly, ...]) -> bool:
     return all(n == m for d, (n, m) in enumerate(zip(whole, part, strict=True)) if d != dim)
 
 
-@lowers(ScatterReduce)
 def scatter_reduce(low: Lowering, node: Node) -> bool:
     """scatter_reduce: sums that begin with the operand, which are those of scatter_add."""
-    prim = node.prim
+    prim: Any = node.prim
     return prim.reduce == "sum" and prim.include_self and scatter_add(low, node)
 
 

@@ -26,12 +26,14 @@ from wend._engine.compiler.lower.index import put
 from wend._engine.compiler.lower.lowering import NO_DIMS, NO_SUMS, Lowering, every
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.compiler.lower.rows import SEVERAL, UNLIKE, WIDE
+from wend._engine.compiler.lower.rows import scatter_reduce as sums_of_elements
 from wend._engine.compiler.lower.several import by_one_index, merged, show
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import ScatterSrc, ScatterValue
 from wend._engine.ops.indexing.index import IndexPut
 from wend._engine.ops.indexing.index_dim import IndexAdd
+from wend._engine.ops.indexing.scatter_reduce import ScatterReduce
 
 
 def adds(prim: Any) -> bool:
@@ -119,6 +121,20 @@ def _may_add(dtype: dtypes.DType) -> bool:
 def scatter(low: Lowering, node: Node) -> bool:
     """scatter of a single element a row by loops, of more by a step of an accelerator."""
     return put(low, node) or (low.is_device and _lower_elements(low, node))
+
+
+@lowers(ScatterReduce)
+def scatter_reduce(low: Lowering, node: Node) -> bool:
+    """scatter_reduce: plain sums by loops, else by a step of an accelerator, but for means."""
+    prim: Any = node.prim
+    if sums_of_elements(low, node):
+        return True
+    if not low.is_device or prim.reduce == "mean":
+        return False
+    dtype = low.function.dtypes[node.outputs[0]]
+    if dtype is dtypes.bool_ or (prim.reduce in ("sum", "prod") and not _may_add(dtype)):
+        return False
+    return _lower_elements(low, node)
 
 
 def _lower_elements(low: Lowering, node: Node) -> bool:

@@ -7,19 +7,24 @@ the same order. No two work items write to the same element.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from wend._engine.base.dtypes import DType, int64
 from wend._engine.compiler.codegen.device_nest import ALONE
+from wend._engine.compiler.codegen.scalar_ops import identity_of
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import UPDATES, Function, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, scale
 from wend._engine.compiler.kernels.on_device.code import DeviceCode
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
-from wend._engine.compiler.llvm_ir.values import memory_type
+from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type
 from wend._engine.compiler.lower.registry import makes_kernel
 from wend._engine.compiler.lower.updates import adds
+from wend._engine.ops.indexing.scatter_reduce import ScatterReduce
 
 NAME = "updates"
 #: Neighbouring places of a line that a work item keeps.
@@ -33,7 +38,14 @@ def updates(f: Function, op: Op) -> Kernel:
     out, dim = op.out, op.row_dim
     base, places, _ = op.reads
     shape, dtype = f.shape(out), f.dtypes[out]
-    text = updates_text(written_for(), dtype, len(shape), dim, adds(op.node.prim))
+    prim: Any = op.node.prim
+    how, begins = "", ""
+    if isinstance(prim, ScatterReduce):
+        how = prim.reduce
+        begins = "" if prim.include_self else how
+    elif adds(prim):
+        how = "sum"
+    text = updates_text(written_for(), dtype, len(shape), dim, how, begins)
     kernel = Kernel(NAME, text, f"{op.node.prim.name} {out}")
     kernel.reads = list(dict.fromkeys(f.base(read.value) for read in op.reads))
     kernel.writes = [out]
@@ -64,20 +76,27 @@ def _steps(f: Function, read: Read, rank: int) -> list[Poly]:
 
 
 @cache
-def updates_text(target: Target, dtype: DType, rank: int, dim: int, add: bool) -> str:
-    """Return the module of changes along a dim. add: whether elements are added, not copied"""
-    return UpdatesCode(target, dtype, rank, dim, add).write()
+def updates_text(target: Target, dtype: DType, rank: int, dim: int, how: str, begins: str) -> str:
+    """Return the module of changes along a dim; see `UpdatesCode`."""
+    return UpdatesCode(target, dtype, rank, dim, how, begins).write()
 
 
 class UpdatesCode(DeviceCode):
-    """Writes the kernel of changes along a dim."""
+    """Writes the kernel of changes along a dim.
 
-    def __init__(self, target: Target, dtype: DType, rank: int, dim: int, add: bool) -> None:
+    how: by what elements are combined, "sum", "prod", "amax" or "amin"; "" for copies
+    begins: `how` if elements that the index names begin anew, else ""
+    """
+
+    def __init__(
+        self, target: Target, dtype: DType, rank: int, dim: int, how: str, begins: str
+    ) -> None:
         words = ["out", *_OPERANDS]
         words += [f"{name}{d}" for name in ("size", "count") for d in range(rank)]
         words += [f"{name}{d}" for name in _OPERANDS for d in range(rank)]
         super().__init__(target, NAME, words, ("out", *_OPERANDS))
-        self.dtype, self.rank, self.dim, self.add = dtype, rank, dim, add
+        self.dtype, self.rank, self.dim = dtype, rank, dim
+        self.how, self.begins = how, begins
         self.others = [d for d in range(rank) if d != dim]
 
     def write(self) -> str:
@@ -107,18 +126,45 @@ class UpdatesCode(DeviceCode):
                 here = text.let(f"icmp slt i64 {place}, {w[f'count{d}']}")
                 inside = text.let(f"and i1 {inside}, {here}")
             count = text.let(f"select i1 {inside}, i64 {w[f'count{dim}']}, i64 0")
-            with self.loop("0", count) as k:
-                place = self.element(index, int64, (k, w[f"index{dim}"])).name
-                begun = text.let(f"icmp sge i64 {place}, {first}")
-                mine = text.let(f"icmp slt i64 {place}, {last}")
-                with text.when(text.let(f"and i1 {begun}, {mine}")):
-                    x = self.element(source, self.dtype, (k, w[f"source{dim}"]))
-                    if self.add:
-                        before = self.element(out, self.dtype, (place, self.apart(dim)))
-                        x = self.b.add(before, x)
-                    self.put(x, out, (place, self.apart(dim)))
+            mine = first, last, index, count
+            if self.begins:
+                with self.changed(*mine) as (place, _):
+                    start = self.b.number(self.identity(), self.dtype)
+                    self.put(start, out, (place, self.apart(dim)))
+            with self.changed(*mine) as (place, k):
+                x = self.element(source, self.dtype, (k, w[f"source{dim}"]))
+                if self.how:
+                    before = self.element(out, self.dtype, (place, self.apart(dim)))
+                    x = self.combined(before, x)
+                self.put(x, out, (place, self.apart(dim)))
         sizes = [(f"size{d}", 1) for d in self.others]
         return self.module_text(False, ALONE, [(f"size{dim}", BLOCK), *sizes])
+
+    @contextmanager
+    def changed(self, first: str, last: str, index: str, count: str) -> Iterator[tuple[str, str]]:
+        """A loop over an index, for the places first, ... < last. Yields a place, and its number.
+
+        index, count: the address of the index of the line, and its length
+        """
+        text = self.text
+        with self.loop("0", count) as k:
+            place = self.element(index, int64, (k, self.w[f"index{self.dim}"])).name
+            begun = text.let(f"icmp sge i64 {place}, {first}")
+            here = text.let(f"icmp slt i64 {place}, {last}")
+            with text.when(text.let(f"and i1 {begun}, {here}")):
+                yield place, k
+
+    def combined(self, x: SsaValue, y: SsaValue) -> SsaValue:
+        """An element and that of the source together."""
+        b = self.b
+        rules = {"sum": b.add, "prod": b.mul, "amax": b.maximum, "amin": b.minimum}
+        return rules[self.how](x, y)
+
+    def identity(self) -> Any:
+        """The number that leaves each other number as it is."""
+        if self.how in ("sum", "prod"):
+            return 0 if self.how == "sum" else 1
+        return identity_of("lowest" if self.how == "amax" else "highest", self.dtype)
 
     def apart(self, dim: int) -> str:
         """The stride of the result along a dim."""
