@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._engine.base.dtypes import complex128, int64
+from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import CompileError
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
@@ -176,8 +176,7 @@ def _is_for_devices(f: Function, op: Op) -> bool:
         return True
     if op.kind == STEPS:  # sums of small integers have no such kernel
         return {f.dtypes[read.value] for read in op.reads} <= {f.dtypes[op.outputs[0]], int64}
-    values = (*op.outputs, *(read.value for read in op.reads))
-    return op.kind in _ON_DEVICES and complex128 not in [f.dtypes.get(i) for i in values]
+    return op.kind in _ON_DEVICES
 
 
 def _refusal(low: Lowering, node: Node) -> str:
