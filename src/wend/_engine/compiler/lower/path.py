@@ -81,36 +81,24 @@ def _lowered(low: Lowering) -> Sliced[Function | None]:
         yield
     f.outputs = sorted(i for i in needed if i in results)
     for i in f.outputs:
-        begin = len(f.ops)
         low.materialise(f.resolve(i))
         _lay_out(low, i)
-        if _is_refused(low, begin):
-            return None
     _drop_unread(f)
     return f
 
 
-def _is_refused(low: Lowering, begin: int, node: Node | None = None) -> bool:
-    """Whether accelerators lack a kernel for an op from `begin` on; notes whose op it is.
+def _is_refused(low: Lowering, begin: int, node: Node) -> bool:
+    """Whether accelerators lack a kernel for an op of a node; notes the node's form.
 
-    node: the node that has just been lowered; None after all nodes
+    begin: the number of ops before those of the node
     """
     f = low.function
-    foreign = low.is_device and [op for op in f.ops[begin:] if not _is_for_devices(f, op)]
-    if not foreign:
+    if not low.is_device or all(_is_for_devices(f, op) for op in f.ops[begin:]):
         return False
-    n_noted = len(_NOT_FOR_DEVICES)
-    for op in foreign:
-        # A fill that is read at last is its own node's op, and a copy at the end the view's.
-        is_fill = op.outputs[0] in low.filled
-        if node is None or is_fill:
-            value = op.outputs[0] if is_fill else op.reads[0].value
-            makers = [n for n in low.nodes if value in n.outputs]
-        else:
-            makers = [node]
-        _NOT_FOR_DEVICES.update(_form(low, maker) for maker in makers)
-    if len(_NOT_FOR_DEVICES) == n_noted:
-        raise CompileError(f"accelerators have no kernel for {foreign[0]!r}")
+    form = _form(low, node)
+    if form in _NOT_FOR_DEVICES:
+        raise CompileError(f"accelerators have no kernel for {node.prim!r}")
+    _NOT_FOR_DEVICES.add(form)
     return True
 
 
