@@ -141,8 +141,8 @@ def test_ways_to_run(accelerator):
     assert len(shown) == 1
 
 
-def test_values_without_device_kernels_are_shown_in_other_orders_and_filled(accelerator):
-    """Views at the end of a path, and fills, of complex128: no accelerator computes with these."""
+def test_pairs_of_64_bits_are_shown_in_other_orders_and_filled(accelerator):
+    """Views at the end of a path, and fills, of complex128."""
     x = (np.arange(12.0) + 1j).reshape(3, 4)
     t, filled = torch.tensor(x), torch.full((3, 4), 2 + 1j, dtype=torch.complex128)
     t, filled = t.to(accelerator), filled.to(accelerator)

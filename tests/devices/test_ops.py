@@ -6,7 +6,7 @@
 import harness
 import numpy as np
 import pytest
-from harness import OPS, report, snippet
+from harness import OPS, PRIMITIVES, report, snippet
 
 import wend
 from tries import own_trie
@@ -16,7 +16,7 @@ from wend._engine.core.primitive import NO_GRADIENT
 from wend._frontend.autograd.backward import grad
 
 #: The types of operands, and so many samples of an op in other types than float32.
-TYPES = "float32 float64 float16 bfloat16 int64 uint8 bool complex64".split()
+TYPES = "float32 float64 float16 bfloat16 int64 uint8 bool complex64 complex128".split()
 FEWER = 2
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -104,3 +104,12 @@ def test_op(op, dtype, accelerator):
         faults = faults_of(op, sample, differentiable, accelerator)
         told += [snippet(op, sample, fault) for fault in faults]
     report(told)
+
+
+@pytest.mark.parametrize(
+    "op", [op for op in PRIMITIVES if "complex" in op.facts.supports], ids=lambda op: op.name
+)
+def test_complex128(op, accelerator):
+    sample = harness.samples(op, dtypes.complex128)[0]
+    faults = faults_of(op, sample, op.vjp is not NO_GRADIENT, accelerator)
+    report([snippet(op, sample, fault) for fault in faults])

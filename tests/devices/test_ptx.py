@@ -23,7 +23,7 @@ SPILLING, SHARED = 0.05, 48 << 10
 WITH_KERNELS = {"add", "mul", "exp", "tanh", "sin", "lgamma", "softmax", "sum", "where", "gelu"}
 COMPOSITES = [op for op in harness.OPS if op not in harness.PRIMITIVES]
 KINDS = [dtypes.float64, dtypes.float16, dtypes.bfloat16, dtypes.int64, dtypes.int32,
-         dtypes.uint8, dtypes.bool_, dtypes.complex64]  # fmt: skip
+         dtypes.uint8, dtypes.bool_, dtypes.complex64, dtypes.complex128]  # fmt: skip
 
 
 def check(suite, capability, folder):

@@ -222,8 +222,8 @@ def on_devices() -> str:
     whole = [op for op in composites if not found[op.name].reasons]
     return f"""## On accelerators
 
-An OpenCL device has kernels for loops. The processor computes the other steps of a path between
-these kernels, in the same memory. Each form of {len(rows["each form"])} of
+An OpenCL device has kernels for loops, and kernels of its own. The processor computes the other
+steps of a path between these kernels, in the same memory. Each form of {len(rows["each form"])} of
 {len(harness.PRIMITIVES)} ops has a kernel there, and so have all ops of {len(whole)} of
 {len(composites)} composites.
 

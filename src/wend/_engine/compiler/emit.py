@@ -10,14 +10,16 @@ from wend._engine.compiler.codegen.device_nest import DeviceNestCode
 from wend._engine.compiler.codegen.known_code import form_of_nest, form_of_tail, recall
 from wend._engine.compiler.codegen.nest import NAME, NestCode
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, STEPS, WINDOWS, Op
+from wend._engine.compiler.ir.loops import BANDS, CONTRACT, CONVOLVE, DRAWS, STEPS, WINDOWS, Op
 from wend._engine.compiler.ir.symbolic_extents import ZERO, Poly
 from wend._engine.compiler.kernels.conv.lowering import convolution, tell_shared
 from wend._engine.compiler.kernels.conv.pooled import Pooled
 from wend._engine.compiler.kernels.matmul.epilogue import NAME as EPILOGUE
 from wend._engine.compiler.kernels.matmul.epilogue import EpilogueCode
 from wend._engine.compiler.kernels.matmul.lowering import product_kernel
+from wend._engine.compiler.kernels.on_device.bands import device_band_scan
 from wend._engine.compiler.kernels.on_device.convolution import device_convolution
+from wend._engine.compiler.kernels.on_device.draws import device_draws
 from wend._engine.compiler.kernels.on_device.product import device_product
 from wend._engine.compiler.kernels.on_device.steps import device_steps
 from wend._engine.compiler.kernels.on_device.windows import device_windows
@@ -36,12 +38,20 @@ def _import_rules() -> None:
     import_folder("wend._engine.compiler.lower", os.path.join(root, "lower"))
     kernels = os.path.join(root, "kernels")
     import_folder("wend._engine.compiler.kernels", kernels)
+    import_folder("wend._engine.compiler.kernels.on_device", os.path.join(kernels, "on_device"))
     for family in sorted(os.listdir(kernels)):
         if os.path.exists(os.path.join(kernels, family, "lowering.py")):
             importlib.import_module(f"wend._engine.compiler.kernels.{family}.lowering")
 
 
 _import_rules()
+#: The makers of kernels of accelerators, where a processor's kernel of that kind is another one.
+_DEVICE_MAKERS = {
+    BANDS: device_band_scan,
+    DRAWS: device_draws,
+    STEPS: device_steps,
+    WINDOWS: device_windows,
+}
 
 
 def emit(ordered: Ordered) -> Sliced[Emitted]:
@@ -88,10 +98,8 @@ class Emission:
             self.pooled.add(kernel, region, self.add_tail(kernel, region))
         elif region.kind == CONTRACT:
             kernel = self.product(region)
-        elif op.kind == WINDOWS and self.is_device:
-            kernel = device_windows(self.function, op)
-        elif op.kind == STEPS and self.is_device:
-            kernel = device_steps(self.function, op)
+        elif self.is_device and op.kind in _DEVICE_MAKERS:
+            kernel = _DEVICE_MAKERS[op.kind](self.function, op)
         elif op.kind == WINDOWS:
             kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
         elif (maker := kernel_maker(op.kind)) is not None:

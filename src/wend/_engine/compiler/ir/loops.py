@@ -22,6 +22,8 @@ MAP, FOLD, SCATTER, CONTRACT, HOST = "map", "fold", "scatter", "contract", "host
 CONVOLVE, ATTENTION, SCAN, WINDOWS = "convolve", "attention", "scan", "windows"
 STEPS = "steps"
 JOIN, ROWS = "join", "rows"
+BANDS, DRAWS = "band_scan", "draws"
+ORDER, SEARCH, UPDATES = "order", "search", "updates"
 #: The kinds of ops that are loop nests, and can be fused.
 NESTED = frozenset({MAP, FOLD, SCATTER})
 

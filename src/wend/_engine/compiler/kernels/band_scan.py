@@ -13,7 +13,7 @@ from typing import Any
 from wend._engine.base.dtypes import DType, float32, float64
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import Function, Layout, Op, Read, contiguous
+from wend._engine.compiler.ir.loops import BANDS, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
 from wend._engine.compiler.llvm_ir.function import Routine
@@ -41,11 +41,11 @@ def lower_band_scan(low: Any, node: Node) -> bool:
         dense = f.layout(i).strides[-1] == ONE or f.shape(i)[-1] == ONE
         reads.append(Read(i if dense else low.copy(i), tuple(range(len(f.shape(i))))))
     f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
-    f.add(Op("band_scan", node, node.outputs, reads))
+    f.add(Op(BANDS, node, node.outputs, reads))
     return True
 
 
-@makes_kernel("band_scan")
+@makes_kernel(BANDS)
 def band_scan(f: Function, op: Op) -> Kernel:
     """Return the kernel of a recurrence, with its slots."""
     (out,), prim = op.outputs, op.node.prim
@@ -62,6 +62,21 @@ def band_scan(f: Function, op: Op) -> Kernel:
         steps += [Slot("extent", scale(stride, size)) for stride in layout.strides[:-1]]
     kernel.slots = [*pointers, *(Slot("extent", n) for n in f.shape(out)), *steps]
     return kernel
+
+
+def sum_of(
+    b: Any, logarithms: bool, total: SsaValue, weight: SsaValue, before: SsaValue
+) -> SsaValue:
+    """The sum with one more way to a place.
+
+    logarithms: whether all are logarithms     before: what the way begins at
+    """
+    if not logarithms:
+        value: SsaValue = b.add(total, b.mul(weight, before))
+        return value
+    rule = REGISTRY["logaddexp"]
+    value = rule.emit(rule.__new__(rule), b, total, b.add(weight, before))
+    return value
 
 
 @cached_by_processor
@@ -138,15 +153,5 @@ class _BandScan:
                 there = f.at(former, f.add(here, str(j * size if self.back else -j * size)))
                 own = f.add(here, str(j * size)) if self.back else here
                 weight = b.load(f.at(weights[j], own), self.dtype)
-                total = self.sum_of(b, total, weight, b.load(there, self.dtype))
+                total = sum_of(b, self.logarithms, total, weight, b.load(there, self.dtype))
             b.store(total, f.at(target, here))
-
-    def sum_of(
-        self, b: VectorBuilder, total: SsaValue, weight: SsaValue, before: SsaValue
-    ) -> SsaValue:
-        """The sum with one more way."""
-        if not self.logarithms:
-            return b.add(total, b.mul(weight, before))
-        rule = REGISTRY["logaddexp"]
-        value: SsaValue = rule.emit(rule.__new__(rule), b, total, b.add(weight, before))
-        return value

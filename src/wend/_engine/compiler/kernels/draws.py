@@ -16,7 +16,7 @@ from wend._engine.base.dtypes import DType, bool_, float64, int64
 from wend._engine.compiler.codegen import philox
 from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.loops import Function, Layout, Op, Read, contiguous
+from wend._engine.compiler.ir.loops import DRAWS, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, add, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
 from wend._engine.compiler.llvm_ir.error_flags import Faults
@@ -28,9 +28,9 @@ from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
 from wend._engine.ops.random import MultinomialDraw
 
-SORTED = "draws without replacement are sorted by NumPy"
 NO_WEIGHTS = "multinomial: an element is either inf, nan or < 0"
 NO_SUM = "multinomial: invalid distribution (sum of probabilities <= 0)"
+SORTED = "draws without replacement are sorted by NumPy"
 
 
 @lowers(MultinomialDraw)
@@ -49,11 +49,11 @@ def lower_draws(low: Any, node: Node) -> bool:
     f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
     rank = len(f.shape(weights))
     read = Read(source, tuple(range(rank)))
-    f.add(Op("draws", node, node.outputs, [read], numbers=node.args))
+    f.add(Op(DRAWS, node, node.outputs, [read], numbers=node.args))
     return True
 
 
-@makes_kernel("draws")
+@makes_kernel(DRAWS)
 def draws(f: Function, op: Op) -> Kernel:
     """Return the kernel of draws by weight, with its slots."""
     (out,), source = op.outputs, op.reads[0].value

@@ -10,25 +10,20 @@ copied first. A step before checks the index, as this step must not fail.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.codegen.instructions import VectorBuilder
-from wend._engine.compiler.codegen.scalar_ops import OUT_OF_RANGE
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import (
-    MAP,
     ROWS,
-    Emit,
     Function,
     Layout,
     Op,
     Read,
     contiguous,
-    shared,
 )
 from wend._engine.compiler.ir.symbolic_extents import ZERO, product, scale
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
@@ -38,6 +33,7 @@ from wend._engine.compiler.llvm_ir.text import Module
 from wend._engine.compiler.lower import rows as loops_of_rows
 from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
+from wend._engine.compiler.lower.updates import adds, checked_places, lower_slices
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.index import IndexPut
@@ -47,10 +43,17 @@ from wend._engine.ops.indexing.index_dim import IndexAdd, IndexCopy
 @lowers(IndexAdd, IndexPut)
 def lower_additions(low: Lowering, node: Node) -> bool:
     """Lower index_add and index_put: rows of a leaf change in place, all else is added by loops."""
+    if low.is_device:
+        return lower_slices(low, node) or loops_of_rows.add_slices(low, node)
     return lower_rows(low, node) or loops_of_rows.add_slices(low, node)
 
 
 @lowers(IndexCopy)
+def lower_copies(low: Lowering, node: Node) -> bool:
+    """Lower index_copy: whole rows of a leaf, or on an accelerator slices of any operand."""
+    return lower_slices(low, node) if low.is_device else lower_rows(low, node)
+
+
 def lower_rows(low: Lowering, node: Node) -> bool:
     """Lower a change of whole rows of a leaf. Returns False for any other form."""
     f = low.function
@@ -75,45 +78,13 @@ def lower_rows(low: Lowering, node: Node) -> bool:
         return False
     if not is_dense(f.shape(source), f.layout(source).strides):
         source = low.copy(source)
-    places = checked_places(low, node, index)
+    places = checked_places(low, node, index, 0, isinstance(prim, IndexPut))
     out = node.outputs[0]
     f.layouts[out] = Layout(out, contiguous(shape), ZERO)
     every = tuple(range(len(shape)))
     reads = [Read(base, every), Read(places, (0,)), Read(source, every)]
     f.add(Op(ROWS, node, node.outputs, reads))
     return True
-
-
-def adds(prim: Any) -> bool:
-    """Whether an op adds rows, instead of copying rows."""
-    return isinstance(prim, IndexAdd) or (isinstance(prim, IndexPut) and prim.accumulate)
-
-
-def checked_places(low: Lowering, node: Node, index: int) -> int:
-    """Add a step that checks the index; returns the places, as int64 from 0 on."""
-    f = low.function
-    rows, wraps = f.shape(node.inputs[0])[0], isinstance(node.prim, IndexPut)
-    places = f.fresh(f.shape(index), dtypes.int64)
-    op = Op(MAP, node, (places,), [Read(index, (0,))], f.shape(index), (0,), _checked(wraps))
-    op.name, op.sizes = "places", (rows,)
-    f.add(op)
-    return places
-
-
-@cache
-def _checked(wraps: bool) -> Emit:
-    """Return a rule that checks the place of a row. wraps: whether places may count from the end"""
-
-    def emit(code: Any, operands: list[Any]) -> Any:
-        b = code.b
-        place, zero = b.convert(operands[0], dtypes.int64), b.number(0, dtypes.int64)
-        extent = code.size(0)
-        if wraps:
-            place = b.select(b.lt(place, zero), b.add(place, extent), place)
-        b.require(b.bitwise_and(b.ge(place, zero), b.lt(place, extent)), OUT_OF_RANGE)
-        return place
-
-    return shared(emit)
 
 
 @makes_kernel(ROWS)

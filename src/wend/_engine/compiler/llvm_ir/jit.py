@@ -37,7 +37,7 @@ from wend._engine.base.records import Record
 from wend._engine.compiler.llvm_ir import ready_objects
 from wend._engine.compiler.llvm_ir.object_cache import ObjectCache, default_directory
 from wend._engine.compiler.llvm_ir.offered_objects import Offer
-from wend._engine.compiler.llvm_ir.spirv import spirv_of
+from wend._engine.compiler.llvm_ir.spirv import in_pairs, spirv_of
 from wend._engine.compiler.llvm_ir.user_key import default_secret
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
@@ -515,7 +515,7 @@ def device_code(text: str, target: Target) -> bytes:
         key = _key_of(text, [], target)
         code = _object_cache().get(key)
         if code is None:
-            module = _optimized(text, target)
+            module = _optimized(text if target.is_nvidia else in_pairs(text), target)
             if target.is_nvidia:
                 code = str(_machine(target).emit_assembly(module)).encode()
             else:

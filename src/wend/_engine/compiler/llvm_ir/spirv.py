@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
+import re
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from wend._engine.base.errors import CompileError
 from wend._engine.base.forking import at_fork
 from wend._engine.compiler.llvm_ir.spirv_server import NUMBER
 
+_LOW = (1 << 64) - 1
 _server: subprocess.Popen[bytes] | None = None
 
 
@@ -44,6 +46,24 @@ def _forget() -> None:
 
 atexit.register(end)
 at_fork(lambda: None, lambda: None, _forget)
+
+
+def in_pairs(text: str) -> str:
+    """Return a module with pairs of 64 bits in place of 128, which SPIR-V lacks: complex128."""
+
+    def constant(bits: int) -> str:
+        low, high = bits & _LOW, bits >> 64 & _LOW
+        return f"<i64 {low}, i64 {high}>"
+
+    def typed(match: re.Match[str]) -> str:
+        return f"i128 {constant(int(match[1]))}"
+
+    def carried(line: re.Match[str]) -> str:
+        return re.sub(r"\[ (-?\d+),", lambda m: f"[ {constant(int(m[1]))},", line[0])
+
+    text = re.sub(r"(?<![\w.])i128 (-?\d+)\b", typed, text)
+    text = re.sub(r"^.*= phi i128 .*$", carried, text, flags=re.MULTILINE)
+    return re.sub(r"(?<![\w.])i128\b", "<2 x i64>", text)
 
 
 def spirv_of(text: str) -> bytes:

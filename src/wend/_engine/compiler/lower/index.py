@@ -14,7 +14,6 @@ from wend._engine.compiler.lower.lowering import Lowering, same_element
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
-from wend._engine.ops.indexing.gather import ScatterSrc, ScatterValue
 from wend._engine.ops.indexing.index import LAST_STAYS
 from wend._engine.ops.indexing.index_dim import Embedding, EmbeddingAdjoint
 from wend._engine.ops.views.scatters import DiagonalScatter, SelectScatter, SliceScatter
@@ -71,7 +70,6 @@ def drop(low: Lowering, node: Node) -> bool:
     return _at_places(low, node, add)
 
 
-@lowers(ScatterSrc, ScatterValue)
 def put(low: Lowering, node: Node) -> bool:
     """scatter of a single element a row: put where the loop comes to the indexed place."""
     if dtypes.COMPLEX in node.prim.categories or not _single(low, node):

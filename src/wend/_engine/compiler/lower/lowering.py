@@ -178,6 +178,13 @@ class Lowering:
             op.outputs, op = (total,), rounded
         f.add(op)
 
+    def number(self, node: Node, dtype: DType) -> int:
+        """Add a step that writes the only number of a node to memory; returns the value."""
+        number = self.function.fresh((), dtype)
+        emit = _converted(dtype)
+        self.function.add(Op(MAP, node, (number,), [], emit=emit, numbers=node.args))
+        return number
+
     def refuse(self, reason: str) -> bool:
         """Note why a rule adds nothing for a node; returns False, as the rule then does."""
         self.refusal = reason
@@ -209,6 +216,16 @@ def consumers_of(nodes: list[Node]) -> dict[int, list[Node]]:
         for i in node.inputs:
             consumers.setdefault(i, []).append(node)
     return consumers
+
+
+@cache
+def _converted(dtype: DType) -> Emit:
+    """Return a rule for the only number of an op."""
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        return code.b.convert(code.number(0), dtype)
+
+    return shared(emit)
 
 
 @shared

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._engine.base.dtypes import complex128, int64
+from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import CompileError
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.layout import is_dense
 from wend._engine.compiler.ir.loops import (
+    BANDS,
     CONTRACT,
     CONVOLVE,
+    DRAWS,
     HOST,
     NESTED,
+    ORDER,
     SCAN,
+    SEARCH,
     STEPS,
+    UPDATES,
     WINDOWS,
     Function,
     Layout,
@@ -25,14 +30,16 @@ from wend._engine.compiler.ir.loops import (
 )
 from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
 from wend._engine.compiler.lower.lowering import Lowering, consumers_of
-from wend._engine.compiler.lower.registry import Rule, is_for_accelerators, rule_of
+from wend._engine.compiler.lower.registry import Rule, is_for, rule_of
 from wend._engine.compiler.lower.sums_of_products import join_products
 from wend._engine.compiler.stages import Sliced
 from wend._engine.core.graph import Node, PathGraph
 from wend._engine.ops.basic import Identity
 
 #: The kinds of ops that accelerators have kernels for.
-_ON_DEVICES = NESTED | {CONTRACT, CONVOLVE, SCAN}
+_ON_DEVICES = NESTED | {
+    BANDS, CONTRACT, CONVOLVE, DRAWS, ORDER, SCAN, SEARCH, UPDATES, WINDOWS,
+}  # fmt: skip
 #: Ops, each with the dtypes of its values, that no accelerator has a kernel for.
 _NOT_FOR_DEVICES: set[Any] = set()
 NO_DEVICE_KERNEL = "accelerators have no kernel for it"
@@ -74,36 +81,24 @@ def _lowered(low: Lowering) -> Sliced[Function | None]:
         yield
     f.outputs = sorted(i for i in needed if i in results)
     for i in f.outputs:
-        begin = len(f.ops)
         low.materialise(f.resolve(i))
         _lay_out(low, i)
-        if _is_refused(low, begin):
-            return None
     _drop_unread(f)
     return f
 
 
-def _is_refused(low: Lowering, begin: int, node: Node | None = None) -> bool:
-    """Whether accelerators lack a kernel for an op from `begin` on; notes whose op it is.
+def _is_refused(low: Lowering, begin: int, node: Node) -> bool:
+    """Whether accelerators lack a kernel for an op of a node; notes the node's form.
 
-    node: the node that has just been lowered; None after all nodes
+    begin: the number of ops before those of the node
     """
     f = low.function
-    foreign = low.is_device and [op for op in f.ops[begin:] if not _is_for_devices(f, op)]
-    if not foreign:
+    if not low.is_device or all(_is_for_devices(f, op) for op in f.ops[begin:]):
         return False
-    n_noted = len(_NOT_FOR_DEVICES)
-    for op in foreign:
-        # A fill that is read at last is its own node's op, and a copy at the end the view's.
-        is_fill = op.outputs[0] in low.filled
-        if node is None or is_fill:
-            value = op.outputs[0] if is_fill else op.reads[0].value
-            makers = [n for n in low.nodes if value in n.outputs]
-        else:
-            makers = [node]
-        _NOT_FOR_DEVICES.update(_form(low, maker) for maker in makers)
-    if len(_NOT_FOR_DEVICES) == n_noted:
-        raise CompileError(f"accelerators have no kernel for {foreign[0]!r}")
+    form = _form(low, node)
+    if form in _NOT_FOR_DEVICES:
+        raise CompileError(f"accelerators have no kernel for {node.prim!r}")
+    _NOT_FOR_DEVICES.add(form)
     return True
 
 
@@ -141,6 +136,8 @@ def _lower(low: Lowering, node: Node) -> None:
     if low.is_device and rule is not None and not _may_lower(low, node, rule):
         low.host(node, NO_DEVICE_KERNEL)
         return
+    if not low.is_device and rule is not None and not is_for(rule, False):
+        rule = None
     low.refusal = ""
     traced = isinstance(prim, Identity) or low.extents.holds_for(node)
     if rule is None:
@@ -153,7 +150,7 @@ def _lower(low: Lowering, node: Node) -> None:
 
 def _may_lower(low: Lowering, node: Node, rule: Rule) -> bool:
     """Whether a rule may be asked for the loops of a node on an accelerator."""
-    return is_for_accelerators(rule) and _form(low, node) not in _NOT_FOR_DEVICES
+    return is_for(rule, True) and _form(low, node) not in _NOT_FOR_DEVICES
 
 
 def _form(low: Lowering, node: Node) -> Any:
@@ -165,12 +162,9 @@ def _is_for_devices(f: Function, op: Op) -> bool:
     """Whether accelerators have kernels for the loops of an op, or the op is a host step."""
     if op.kind == HOST:
         return True
-    if op.kind == WINDOWS:  # the adjoint of taking windows has no such kernel
-        return len(op.outputs) == 2
     if op.kind == STEPS:  # sums of small integers have no such kernel
         return {f.dtypes[read.value] for read in op.reads} <= {f.dtypes[op.outputs[0]], int64}
-    values = (*op.outputs, *(read.value for read in op.reads))
-    return op.kind in _ON_DEVICES and complex128 not in [f.dtypes.get(i) for i in values]
+    return op.kind in _ON_DEVICES
 
 
 def _refusal(low: Lowering, node: Node) -> str:

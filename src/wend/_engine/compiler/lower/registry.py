@@ -18,17 +18,18 @@ Rule = Callable[[Lowering, Node], bool]
 Maker = Callable[[Function, Op], Kernel]
 
 _RULES: dict[type, Rule] = {}
-#: Rules for kernels that accelerators lack.
+#: Rules for kernels that accelerators lack, and that processors lack.
 _ON_PROCESSORS: set[Rule] = set()
+_ON_ACCELERATORS: set[Rule] = set()
 _MAKERS: dict[str, Maker] = {}
 R = TypeVar("R", bound="Callable[..., bool]")
 M = TypeVar("M", bound="Callable[..., Kernel]")
 
 
-def lowers(*families: type, accelerators: bool = True) -> Callable[[R], R]:
+def lowers(*families: type, accelerators: bool = True, processors: bool = True) -> Callable[[R], R]:
     """Register a rule for ops of these families.
 
-    accelerators: whether the rule may be asked for code of an accelerator
+    accelerators, processors: whether the rule may be asked for code of these
 
     `rule(lowering, node)` adds the loops of a node. For an unknown form of the op, the rule returns
     False and adds nothing: the NumPy executor runs the node then.
@@ -43,6 +44,8 @@ def lowers(*families: type, accelerators: bool = True) -> Callable[[R], R]:
             _RULES[family] = rule
         if not accelerators:
             _ON_PROCESSORS.add(rule)
+        if not processors:
+            _ON_ACCELERATORS.add(rule)
         return rule
 
     return register
@@ -56,9 +59,9 @@ def rule_of(family: type) -> Rule | None:
     return None
 
 
-def is_for_accelerators(rule: Rule) -> bool:
-    """Whether a rule may be asked for code of an accelerator."""
-    return rule not in _ON_PROCESSORS
+def is_for(rule: Rule, is_device: bool) -> bool:
+    """Whether a rule may be asked for code of an accelerator, or else of a processor."""
+    return rule not in (_ON_PROCESSORS if is_device else _ON_ACCELERATORS)
 
 
 def makes_kernel(kind: str) -> Callable[[M], M]:

@@ -17,27 +17,37 @@ from wend._engine.compiler.ir.symbolic_extents import Poly
 from wend._engine.compiler.lower.index import add, drop, pick
 from wend._engine.compiler.lower.lowering import NO_DIMS, NO_SUMS, Lowering, same_element
 from wend._engine.compiler.lower.registry import lowers
+from wend._engine.compiler.lower.several import by_one_index, merged, placed, show
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import Gather, ScatterAdd
-from wend._engine.ops.indexing.index import LAST_STAYS, Index, IndexPut
+from wend._engine.ops.indexing.index import LAST_STAYS, Index, IndexPut, adjacent
 from wend._engine.ops.indexing.index_dim import IndexSelect
-from wend._engine.ops.indexing.scatter_reduce import ScatterReduce
 
-SEVERAL = "several tensors index, and kernels look rows up by one"
+SEVERAL = "tensors index dims that are not neighbours"
 WIDE = "the index is not int32 or int64"
 UNLIKE = "operand, index and source are not known to have sizes that fit"
 
 
 @lowers(IndexSelect, Index)
 def select(low: Lowering, node: Node) -> bool:
-    """index_select, and index by a single tensor: slices of a dim, in the order of the index."""
+    """index_select, and index by tensors of neighbouring dims: slices in the order of the index."""
     f = low.function
-    if len(node.inputs) != 2:
-        return low.refuse(SEVERAL)
-    x, index = node.inputs
+    x, *indices = node.inputs
+    several = len(indices) > 1
+    if several:
+        dims = node.prim.place(len(f.shape(x)))
+        if not adjacent(dims) or not low.kernel_types(node):
+            return low.refuse(SEVERAL)
+        extents = tuple([f.shape(x)[d] for d in dims])
+        flat = placed(low, node, extents, indices)
+        if flat is None:
+            return low.refuse(UNLIKE)
+        x, index = merged(low, node, x, dims[0], len(dims)), flat
+    else:
+        (index,) = indices
     rank, depth = len(f.shape(x)), len(f.shape(index))
-    indexed_dim = _indexed_dim(node, rank)
+    indexed_dim = dims[0] if several else _indexed_dim(node, rank)
     if indexed_dim is None or not _is_index(low, index) or not low.kernel_types(node):
         return low.refuse(NO_DIMS if rank == 0 else WIDE)
     low.materialise(x)
@@ -49,7 +59,7 @@ def select(low: Lowering, node: Node) -> bool:
     dims = tuple(d if d < dim else -1 if d == dim else d + depth - 1 for d in range(rank))
     reads = [Read(x, dims, row=1, row_dim=dim), Read(index, tuple(range(dim, dim + depth)))]
     op = Op(MAP, node, node.outputs, reads, space, tuple(range(len(space))), same_element)
-    op.wraps = isinstance(node.prim, Index)
+    op.wraps = isinstance(node.prim, Index) and not several
     f.add(op)
     return True
 
@@ -58,9 +68,7 @@ def _indexed_dim(node: Node, rank: int) -> int | None:
     if rank == 0:
         return None
     place = node.prim.place(rank)
-    if isinstance(node.prim, (Index, IndexPut)):
-        return place[0] if len(place) == 1 else None
-    return int(place)
+    return int(place[0] if isinstance(node.prim, Index) else place)
 
 
 def _is_index(low: Lowering, index: int) -> bool:
@@ -103,10 +111,9 @@ def _fits(dim: int, whole: tuple[Poly, ...], part: tuple[Poly, ...]) -> bool:
     return all(n == m for d, (n, m) in enumerate(zip(whole, part, strict=True)) if d != dim)
 
 
-@lowers(ScatterReduce)
 def scatter_reduce(low: Lowering, node: Node) -> bool:
     """scatter_reduce: sums that begin with the operand, which are those of scatter_add."""
-    prim = node.prim
+    prim: Any = node.prim
     return prim.reduce == "sum" and prim.include_self and scatter_add(low, node)
 
 
@@ -131,20 +138,29 @@ def scatter_add(low: Lowering, node: Node) -> bool:
 
 
 def add_slices(low: Lowering, node: Node) -> bool:
-    """index_add, and index_put that accumulates by a tensor: slices added up by the index."""
-    f = low.function
-    if len(node.inputs) != 3:
-        return low.refuse(SEVERAL)
-    base, index, source = node.inputs
+    """index_add, and index_put that accumulates: slices added up by the index."""
     put = isinstance(node.prim, IndexPut)
-    if put:
-        index, source = node.inputs[1], node.inputs[2]
-        if not node.prim.accumulate:
-            return low.refuse(LAST_STAYS)
+    if put and not node.prim.accumulate:
+        return low.refuse(LAST_STAYS)
+    if not low.kernel_types(node):
+        return False
+    one = by_one_index(low, node)
+    if one is None:
+        return low.refuse(SEVERAL)
+    single, dim = one
+    if not _add_slices(low, single, dim, put):
+        return False
+    show(low, node, single)
+    return True
+
+
+def _add_slices(low: Lowering, node: Node, dim: int, put: bool) -> bool:
+    """Add slices along a dim by an index. put: whether places may count from the end"""
+    f = low.function
+    base, index, source = node.inputs
     rank, depth = len(f.shape(base)), len(f.shape(index))
-    dim = _indexed_dim(node, rank)
     space = f.shape(source)
-    if dim is None or len(space) != rank - 1 + depth or not low.kernel_types(node):
+    if rank == 0 or len(space) != rank - 1 + depth:
         return low.refuse(UNLIKE if rank else NO_DIMS)
     if not _is_index(low, index):
         return low.refuse(WIDE)

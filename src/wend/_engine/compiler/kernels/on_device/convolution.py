@@ -117,40 +117,31 @@ class ConvolutionCode(TileCode):
 
     def __init__(self, target: Target, name: str, dtype: DType, sides: int) -> None:
         super().__init__(target, dtype, words_of(sides))
-        self.name, self.sides = name, range(sides)
+        self.op, self.sides = name, range(sides)
         self.left_near = "true"
         self.right_near = "true" if name == "convolve_weight" else "false"
 
-    def parted(self, number: str, side: str) -> list[str]:
+    def named(self, number: str, side: str) -> list[str]:
         """The places along a row of dims that a number stands for: the first, and the spatial ones.
 
         side: "taps", "places" of windows, or "sizes" of the input
         """
-        places = []
-        for d in reversed(self.sides):
-            place, number = self.divided(number, self.word[f"{side}{d}"])
-            places.append(place)
-        return [number, *reversed(places)]
+        return self.parted(number, ["", *(self.w[f"{side}{d}"] for d in self.sides)])
 
-    def weight(self, base: str, filter_: str, channel: str, taps: list[str]) -> str:
-        """The address of an element of the weight."""
-        w = self.word
-        steps = [(tap, w[f"weight_step{d}"]) for d, tap in enumerate(taps)]
-        return self.moved(
-            base, (filter_, w["weight_filter"]), (channel, w["weight_channel"]), *steps
-        )
+    def at(self, base: str, role: str, *numbers: str) -> str:
+        """The address of an element.
 
-    def image(self, base: str, role: str, image: str, channel: str, places: list[str]) -> str:
-        """The address of an element of the input, or of the output."""
-        w = self.word
-        steps = [(place, w[f"{role}_step{d}"]) for d, place in enumerate(places)]
-        return self.moved(
-            base, (image, w[f"{role}_image"]), (channel, w[f"{role}_channel"]), *steps
-        )
+        role: "weight", "input" or "out"
+        numbers: the places along its two first dims, then along its spatial dims
+        """
+        firsts = ("filter", "channel") if role == "weight" else ("image", "channel")
+        words = [*(f"{role}_{first}" for first in firsts), *(f"{role}_step{d}" for d in self.sides)]
+        steps = zip(numbers, [self.w[word] for word in words], strict=True)
+        return self.moved(base, self.kind, *steps)
 
     def window(self, places: list[str], taps: list[str]) -> tuple[list[str], str]:
         """The places of the input that taps of windows read, and whether all exist."""
-        w, text = self.word, self.text
+        w, text = self.w, self.text
         read, inside = [], "true"
         for d, (place, tap) in enumerate(zip(places, taps, strict=True)):
             begin = text.let(f"mul i64 {place}, {w[f'stride{d}']}")
@@ -165,7 +156,7 @@ class ConvolutionCode(TileCode):
 
     def source(self, places: list[str], taps: list[str]) -> tuple[list[str], str]:
         """The windows of which taps read places of the input, and whether all exist."""
-        w, text = self.word, self.text
+        w, text = self.w, self.text
         read, inside = [], "true"
         for d, (place, tap) in enumerate(zip(places, taps, strict=True)):
             apart = text.let(f"mul i64 {tap}, {w[f'dilation{d}']}")
@@ -183,43 +174,43 @@ class ConvolutionCode(TileCode):
 
     def left_at(self, left: str, row: str, step: str) -> tuple[str, str]:
         """See `TileCode`."""
-        if self.name == "convolve_weight":
-            image, *places = self.parted(step, "places")
-            return self.image(left, "out", image, row, places), ""
-        first, *taps = self.parted(step, "taps")
-        if self.name == "convolve":
-            return self.weight(left, row, first, taps), ""
-        return self.weight(left, first, row, taps), ""
+        if self.op == "convolve_weight":
+            image, *places = self.named(step, "places")
+            return self.at(left, "out", image, row, *places), ""
+        first, *taps = self.named(step, "taps")
+        if self.op == "convolve":
+            return self.at(left, "weight", row, first, *taps), ""
+        return self.at(left, "weight", first, row, *taps), ""
 
     def right_at(self, right: str, column: str, step: str) -> tuple[str, str]:
         """See `TileCode`."""
-        if self.name == "convolve_input":
-            image, *places = self.parted(column, "sizes")
-            filter_, *taps = self.parted(step, "taps")
+        if self.op == "convolve_input":
+            image, *places = self.named(column, "sizes")
+            filter_, *taps = self.named(step, "taps")
             windows, inside = self.source(places, taps)
-            return self.image(right, "out", image, filter_, windows), inside
-        if self.name == "convolve":
-            image, *places = self.parted(column, "places")
-            channel, *taps = self.parted(step, "taps")
+            return self.at(right, "out", image, filter_, *windows), inside
+        if self.op == "convolve":
+            image, *places = self.named(column, "places")
+            channel, *taps = self.named(step, "taps")
         else:
-            channel, *taps = self.parted(column, "taps")
-            image, *places = self.parted(step, "places")
+            channel, *taps = self.named(column, "taps")
+            image, *places = self.named(step, "places")
         read, inside = self.window(places, taps)
-        return self.image(right, "input", image, channel, read), inside
+        return self.at(right, "input", image, channel, *read), inside
 
     def out_at(self, out: str, row: str, column: str) -> str:
         """See `TileCode`."""
-        if self.name == "convolve_weight":
-            channel, *taps = self.parted(column, "taps")
-            return self.weight(out, row, channel, taps)
-        role = "out" if self.name == "convolve" else "input"
-        image, *places = self.parted(column, "places" if role == "out" else "sizes")
-        return self.image(out, role, image, row, places)
+        if self.op == "convolve_weight":
+            channel, *taps = self.named(column, "taps")
+            return self.at(out, "weight", row, channel, *taps)
+        role = "out" if self.op == "convolve" else "input"
+        image, *places = self.named(column, "places" if role == "out" else "sizes")
+        return self.at(out, role, image, row, *places)
 
     def places(self, batch: list[str], row: str, column: str) -> list[str]:
         """See `TileCode`: image, group, filter, and position."""
         number = "1"
         for d in self.sides:
-            number = self.text.let(f"mul i64 {number}, {self.word[f'places{d}']}")
+            number = self.text.let(f"mul i64 {number}, {self.w[f'places{d}']}")
         position, image = self.divided(column, number)
         return [image, batch[0], row, position]

@@ -53,19 +53,21 @@ class ProductCode(TileCode):
 
     def __init__(self, target: Target, dtype: DType) -> None:
         super().__init__(target, dtype, WORDS)
-        self.left_near = self.entry.let(f"icmp eq i64 {self.word['left_step']}, 1")
-        self.right_near = self.entry.let(f"icmp eq i64 {self.word['right_step']}, 1")
+        self.left_near = self.entry.let(f"icmp eq i64 {self.w['left_step']}, 1")
+        self.right_near = self.entry.let(f"icmp eq i64 {self.w['right_step']}, 1")
 
     def left_at(self, left: str, row: str, step: str) -> tuple[str, str]:
         """See `TileCode`."""
-        w = self.word
-        return self.moved(left, (row, w["left_row"]), (step, w["left_step"])), ""
+        pairs = (row, self.w["left_row"]), (step, self.w["left_step"])
+        return self.moved(left, self.kind, *pairs), ""
 
     def right_at(self, right: str, column: str, step: str) -> tuple[str, str]:
         """See `TileCode`."""
-        w = self.word
-        return self.moved(right, (column, w["right_column"]), (step, w["right_step"])), ""
+        w = self.w
+        return self.moved(
+            right, self.kind, (column, w["right_column"]), (step, w["right_step"])
+        ), ""
 
     def out_at(self, out: str, row: str, column: str) -> str:
         """See `TileCode`."""
-        return self.moved(out, (row, self.word["out_row"]), (column, "1"))
+        return self.moved(out, self.kind, (row, self.w["out_row"]), (column, "1"))

@@ -12,15 +12,13 @@ from functools import cache
 from typing import Any
 
 from wend._engine.base.dtypes import DType
-from wend._engine.compiler.codegen.device_nest import ROW, launch_line
-from wend._engine.compiler.codegen.instructions import VectorBuilder
+from wend._engine.compiler.codegen.device_nest import ROW
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import Function, Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, Poly, add, product, scale
+from wend._engine.compiler.kernels.on_device.code import DeviceCode
 from wend._engine.compiler.kernels.recurrent.lowering import operands_of, operands_read
-from wend._engine.compiler.llvm_ir.device_verbs import DeviceVerbs
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
-from wend._engine.compiler.llvm_ir.text import Module, Text
 from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type
 
 NAME = "steps"
@@ -99,7 +97,7 @@ def steps_text(
     return StepsCode(target, name, gates, relu, back, places, dtype).write()
 
 
-class StepsCode:
+class StepsCode(DeviceCode):
     """Writes the kernel of an op over steps.
 
     base: the address of each operand and result, of the group of sequences at hand
@@ -109,44 +107,19 @@ class StepsCode:
     def __init__(
         self, target: Target, name: str, gates: int, relu: bool, back: bool, places: Any, dtype: Any
     ) -> None:
-        self.target, self.name, self.gates, self.dtype = target, name, gates, dtype
-        self.relu, self.back = relu, back
-        self.text, self.entry, self.module = Text(), Text(), Module()
-        self.entry._count = 1_000_000  # names of the entry block are apart from all other names
-        self.verbs = DeviceVerbs(target, self.text, self.entry, self.module)
-        self.b = VectorBuilder(self.text, self.module, 1, target)
         results = RESULTS[name].split()
         dims = {result: "NH" if result.startswith("last") else "RH" for result in results}
         dims |= {result: "RJ" for result in results if result in ("sums", "a", "v")}
         self.dims = dict(places) | dims
-        names = [*EXTENTS, "firsts", *self.dims]
-        self.words = len(names)
-        self.w: dict[str, str] = {}
-        pointer = target.pointer
-        for k, word in enumerate(names):
-            place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {k}")
-            kind = "i64" if k < len(EXTENTS) else pointer
-            self.w[word] = self.entry.let(f"load {kind}, {pointer} {place}", "w")
+        super().__init__(target, NAME, [*EXTENTS, "firsts", *self.dims], ["firsts", *self.dims])
+        self.op, self.gates, self.dtype, self.relu, self.back = name, gates, dtype, relu, back
         self.w["J"] = self.entry.let(f"mul i64 {self.w['H']}, {gates}")
         self.base: dict[str, str] = {}
         self.n = self.row = self.unit = ""
         #: Whether a step has been computed, and the row of the last such step.
-        self.begun = self.entry.let("alloca i1", "begun")
-        self.before = self.entry.let("alloca i64", "before")
+        self.begun, self.before = self.variable("i1"), self.variable("i64")
 
     # -- memory ---------------------------------------------------------------------------------
-
-    def moved(self, base: str, element: str, place: str) -> str:
-        """The address of an element."""
-        return self.text.let(f"getelementptr {element}, {self.target.pointer} {base}, i64 {place}")
-
-    def place(self, *pairs: tuple[str, str]) -> str:
-        """The sum of places times distances."""
-        text, total = self.text, ""
-        for place, apart in pairs:
-            part = place if apart == "1" else text.let(f"mul i64 {place}, {apart}")
-            total = text.let(f"add i64 {total}, {part}") if total else part
-        return total
 
     def at(self, name: str, line: str, unit: str, gate: int = 0) -> str:
         """The address of an element of a line of an operand or result; "" if there are no lines."""
@@ -156,7 +129,7 @@ class StepsCode:
         if gate:
             apart = self.text.let(f"mul i64 {self.w['H']}, {gate}")
             place = self.text.let(f"add i64 {place}, {apart}")
-        return self.moved(self.base[name], memory_type(self.dtype), place)
+        return self.moved(self.base[name], memory_type(self.dtype), (place, "1"))
 
     def read(self, name: str, line: str, unit: str, gate: int = 0) -> SsaValue:
         """An element of a line; 0 of an operand that is known to be 0."""
@@ -168,7 +141,7 @@ class StepsCode:
         """The element of an operand at the row and unit at hand."""
         return self.read(name, self.row, self.unit, gate)
 
-    def put(self, name: str, value: SsaValue, gate: int = 0) -> None:
+    def put_here(self, name: str, value: SsaValue, gate: int = 0) -> None:
         """Write the element of a result at the row and unit at hand."""
         self.b.store(value, self.at(name, self.row, self.unit, gate))
 
@@ -183,16 +156,16 @@ class StepsCode:
         later, at_first = self.at(written, row, "0"), self.at(first, self.n, "0")
         return text.let(f"select i1 {begun}, {pointer} {later}, {pointer} {at_first}")
 
-    def element(self, line: str, unit: str) -> SsaValue:
+    def of_line(self, line: str, unit: str) -> SsaValue:
         """An element of a line that begins at an address."""
-        return self.b.load(self.moved(line, memory_type(self.dtype), unit), self.dtype)
+        return self.element(line, self.dtype, (unit, "1"))
 
     # -- arithmetic -----------------------------------------------------------------------------
 
     def total(self, extent: str, term: Callable[[str], SsaValue]) -> SsaValue:
         """The sum of terms by number: sums of `FEW` terms are added up, which rounds less."""
-        text, entry, kind = self.text, self.entry, self.b.type_of(self.dtype)
-        whole, part = (entry.let(f"alloca {kind}", "sum") for _ in range(2))
+        text, kind = self.text, self.b.type_of(self.dtype)
+        whole, part = self.variable(kind), self.variable(kind)
 
         def value(place: str) -> SsaValue:
             return SsaValue(text.let(f"load {kind}, ptr {place}"), self.dtype)
@@ -201,11 +174,11 @@ class StepsCode:
             text.line(f"store {kind} {self.b.add(value(place), x).name}, ptr {place}")
 
         text.line(f"store {kind} 0.0, ptr {whole}")
-        with text.counted(entry.let("alloca i64", "var"), "0", extent, str(FEW)) as first:
+        with self.loop("0", extent, str(FEW)) as first:
             text.line(f"store {kind} 0.0, ptr {part}")
             last = text.let(f"add i64 {first}, {FEW}")
             last = text.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {extent})")
-            with text.counted(entry.let("alloca i64", "var"), first, last) as k:
+            with self.loop(first, last) as k:
                 grow(part, term(k))
             grow(whole, value(part))
         return value(whole)
@@ -216,7 +189,7 @@ class StepsCode:
         apart = text.let(f"mul i64 {width}, {gate}")
         row = text.let(f"add i64 {apart}, {self.unit}")
         return self.total(
-            width, lambda k: self.b.mul(self.element(line, k), self.read("weight", row, k))
+            width, lambda k: self.b.mul(self.of_line(line, k), self.read("weight", row, k))
         )
 
     def sigmoid(self, x: SsaValue) -> SsaValue:
@@ -235,14 +208,13 @@ class StepsCode:
         """Return the text of the module."""
         text, verbs, w = self.text, self.verbs, self.w
         turns = self.entry.let(f"mul i64 {w['G']}, {w['N']}")
-        counter = self.entry.let("alloca i64", "var")
-        with text.counted(counter, verbs.number("group"), turns, verbs.number("groups")) as turn:
+        with self.shared_turns(turns) as turn:
             self.n = text.let(f"urem i64 {turn}, {w['N']}")
             self.find_group(text.let(f"udiv i64 {turn}, {w['N']}"))
             firsts = self.find_firsts(turn)
             self.clear_rest(firsts)
             self.begin()
-            with text.counted(self.entry.let("alloca i64", "var"), "0", w["T"]) as k:
+            with self.loop("0", w["T"]) as k:
                 if self.back:
                     k = text.let(f"sub i64 {w['T']}, {k}")
                     k = text.let(f"sub i64 {k}, 1")
@@ -254,11 +226,7 @@ class StepsCode:
                     text.line(f"store i64 {self.row}, ptr {self.before}")
             self.end()
             verbs.barrier(True)  # the memory of firsts may be that of a later turn
-        text.line("ret void")
-        sizes = [(EXTENTS.index("G"), 1), (EXTENTS.index("N"), 1)]
-        about = launch_line(NAME, True, ROW, sizes, self.words)
-        self.module.add(NAME, verbs.definition(NAME))
-        return f"{about}\n{self.module.render()}"
+        return self.module_text(True, ROW, [("G", 1), ("N", 1)])
 
     def find_group(self, g: str) -> None:
         """Find the operands and results of a group of sequences."""
@@ -267,28 +235,30 @@ class StepsCode:
             for letter in dims:
                 size = self.text.let(f"mul i64 {size}, {self.w[letter]}")
             element = "i64" if dims == "T" else memory_type(self.dtype)
-            self.base[name] = self.moved(self.w[name], element, size)
+            self.base[name] = self.moved(self.w[name], element, (size, "1"))
 
     def find_firsts(self, turn: str) -> str:
         """Write down the first row of each step, and the number of all rows; return the address."""
         text, w, pointer = self.text, self.w, self.target.pointer
         lines = text.let(f"add i64 {w['T']}, 1")
-        firsts = self.moved(w["firsts"], "i64", text.let(f"mul i64 {turn}, {lines}"))
+        firsts = self.moved(w["firsts"], "i64", (turn, lines))
         is_first = text.let(f"icmp eq i64 {self.verbs.number('item')}, 0")
         with text.when(is_first):
-            place = self.entry.let("alloca i64", "row")
+            place = self.variable("i64")
             text.line(f"store i64 0, ptr {place}")
             text.line(f"store i64 0, {pointer} {firsts}")
-            with text.counted(self.entry.let("alloca i64", "var"), "0", w["T"]) as t:
+            with self.loop("0", w["T"]) as t:
                 first = text.let(f"load i64, ptr {place}")
-                size = text.let(f"load i64, {pointer} {self.moved(self.base['sizes'], 'i64', t)}")
+                size = text.let(
+                    f"load i64, {pointer} {self.moved(self.base['sizes'], 'i64', (t, '1'))}"
+                )
                 left = text.let(f"sub i64 {w['R']}, {first}")
                 for most in (w["N"], left):
                     size = text.let(f"call i64 @llvm.smin.i64(i64 {size}, i64 {most})")
                 size = text.let(f"call i64 @llvm.smax.i64(i64 {size}, i64 0)")
                 following = text.let(f"add i64 {first}, {size}")
                 text.line(f"store i64 {following}, ptr {place}")
-                after = self.moved(firsts, "i64", text.let(f"add i64 {t}, 1"))
+                after = self.moved(firsts, "i64", (t, "1"), ("1", "1"))
                 text.line(f"store i64 {following}, {pointer} {after}")
         self.verbs.barrier(True)
         return firsts
@@ -298,7 +268,7 @@ class StepsCode:
         text, pointer = self.text, self.target.pointer
         after = text.let(f"add i64 {t}, 1")
         first, following = (
-            text.let(f"load i64, {pointer} {self.moved(firsts, 'i64', place)}")
+            text.let(f"load i64, {pointer} {self.moved(firsts, 'i64', (place, '1'))}")
             for place in (t, after)
         )
         return first, text.let(f"sub i64 {following}, {first}")
@@ -306,38 +276,36 @@ class StepsCode:
     @contextmanager
     def units(self, extent: str = "H") -> Iterator[None]:
         """A loop over the units of this work item."""
-        counter = self.entry.let("alloca i64", "var")
-        first, step = self.verbs.number("item"), self.verbs.number("items")
-        with self.text.counted(counter, first, self.w[extent], step) as unit:
+        with self.shares("0", self.w[extent]) as unit:
             self.unit = unit
             yield
 
     def clear_rest(self, firsts: str) -> None:
         """Write 0 to the rows behind the last step; the first sequence does so."""
         text, w = self.text, self.w
-        rows = [name for name in RESULTS[self.name].split() if self.dims[name][0] == "R"]
+        rows = [name for name in RESULTS[self.op].split() if self.dims[name][0] == "R"]
         with text.when(text.let(f"icmp eq i64 {self.n}, 0")):
-            end = self.moved(firsts, "i64", w["T"])
+            end = self.moved(firsts, "i64", (w["T"], "1"))
             end = text.let(f"load i64, {self.target.pointer} {end}")
-            with text.counted(self.entry.let("alloca i64", "var"), end, w["R"]) as row:
+            with self.loop(end, w["R"]) as row:
                 self.row = row
                 for name in rows:
                     with self.units(self.dims[name][1]):
-                        self.put(name, self.b.number(0, self.dtype))
+                        self.put_here(name, self.b.number(0, self.dtype))
 
     # -- the ops --------------------------------------------------------------------------------
 
     @property
     def kept(self) -> dict[str, tuple[str, str]]:
         """The rows of states and the states before all steps, by the result with the last ones."""
-        rows = "x" if self.name == "steps_before" else "states"
+        rows = "x" if self.op == "steps_before" else "states"
         kept = {"last": (rows, "start"), "last_memory": ("memories", "first")}
-        return {name: kept[name] for name in RESULTS[self.name].split() if name in kept}
+        return {name: kept[name] for name in RESULTS[self.op].split() if name in kept}
 
     @property
     def is_back(self) -> bool:
         """Whether states are added to, unit by unit, and not kept as rows."""
-        return self.name.endswith("_back")
+        return self.op.endswith("_back")
 
     def begin(self) -> None:
         """Begin at the states before all steps."""
@@ -356,7 +324,7 @@ class StepsCode:
         for name, (rows, first) in self.kept.items():
             line = self.earlier(rows, first)
             with self.units():
-                value = self.element(line, self.unit)
+                value = self.of_line(line, self.unit)
                 self.b.store(value, self.at(name, self.n, self.unit))
 
     def body(self) -> None:
@@ -368,62 +336,62 @@ class StepsCode:
         line = self.earlier(rows, first)
         memory = self.earlier("memories", "first") if "last_memory" in self.kept else ""
         with self.units():
-            getattr(self, f"_{self.name}")(line, memory)
+            getattr(self, f"_{self.op}")(line, memory)
         self.verbs.barrier(True)
 
     def _steps_before(self, line: str, memory: str) -> None:
-        self.put("before", self.element(line, self.unit))
+        self.put_here("before", self.of_line(line, self.unit))
 
     def _rnn_scan(self, line: str, memory: str) -> None:
         total = self.b.add(self.here("x"), self.by_weight(line, 0))
         zero = self.b.number(0, self.dtype)
-        self.put("states", self.b.maximum(zero, total) if self.relu else self.tanh(total))
+        self.put_here("states", self.b.maximum(zero, total) if self.relu else self.tanh(total))
 
     def _gru_scan(self, line: str, memory: str) -> None:
         b, sums = self.b, []
         for gate in range(3):
             bias = self.read("bias", "", self.unit, gate)
             sums.append(b.add(self.by_weight(line, gate), bias))
-            self.put("sums", sums[gate], gate)
+            self.put_here("sums", sums[gate], gate)
         r, z = (self.sigmoid(b.add(self.here("x", k), sums[k])) for k in (0, 1))
         n = self.tanh(b.add(self.here("x", 2), b.mul(r, sums[2])))
-        self.put("states", b.add(n, b.mul(z, b.sub(self.element(line, self.unit), n))))
+        self.put_here("states", b.add(n, b.mul(z, b.sub(self.of_line(line, self.unit), n))))
 
     def _lstm_scan(self, line: str, memory: str) -> None:
         b, sums = self.b, []
         for gate in range(4):
             sums.append(b.add(self.here("x", gate), self.by_weight(line, gate)))
-            self.put("sums", sums[gate], gate)
+            self.put_here("sums", sums[gate], gate)
         i, f, g, o = sums
-        kept = b.mul(self.sigmoid(f), self.element(memory, self.unit))
+        kept = b.mul(self.sigmoid(f), self.of_line(memory, self.unit))
         c = b.add(kept, b.mul(self.sigmoid(i), self.tanh(g)))
-        self.put("memories", c)
-        self.put("states", b.mul(self.sigmoid(o), self.tanh(c)))
+        self.put_here("memories", c)
+        self.put_here("states", b.mul(self.sigmoid(o), self.tanh(c)))
 
     def parts(self, line: str) -> list[SsaValue]:
         """The products of each k with a = x + s weight.T, which is written."""
         b, parts = self.b, []
         for gate in range(self.gates):
             a = b.add(self.here("x", gate), self.by_weight(line, gate))
-            self.put("a", a, gate)
+            self.put_here("a", a, gate)
             parts.append(b.mul(self.here(f"k{gate}"), a))
         return parts
 
     def _state_steps(self, line: str, memory: str) -> None:
         b = self.b
-        total = b.add(self.here("y"), b.mul(self.here("z"), self.element(line, self.unit)))
+        total = b.add(self.here("y"), b.mul(self.here("z"), self.of_line(line, self.unit)))
         for part in self.parts(line):
             total = b.add(total, part)
-        self.put("states", total)
+        self.put_here("states", total)
 
     def _memory_steps(self, line: str, memory: str) -> None:
         b = self.b
         *parts, last = self.parts(line)
-        c = b.add(self.here("y_c"), b.mul(self.here("f"), self.element(memory, self.unit)))
+        c = b.add(self.here("y_c"), b.mul(self.here("f"), self.of_line(memory, self.unit)))
         for part in parts:
             c = b.add(c, part)
-        self.put("memories", c)
-        self.put("states", b.add(b.add(self.here("y_s"), last), b.mul(self.here("p"), c)))
+        self.put_here("memories", c)
+        self.put_here("states", b.add(b.add(self.here("y_s"), last), b.mul(self.here("p"), c)))
 
     def step_back(self) -> None:
         """Write a step of a gradient: all units of v first, then their products by the weight."""
@@ -434,16 +402,16 @@ class StepsCode:
                 ds = b.add(self.here("x_s"), state)
                 dc = b.add(self.here("x_c"), self.read("last_memory", self.n, self.unit))
                 dc = b.add(dc, b.mul(self.here("p"), ds))
-                self.put("ds", ds)
-                self.put("dc", dc)
+                self.put_here("ds", ds)
+                self.put_here("dc", dc)
                 factors = [dc, dc, dc, ds]
             else:
                 d = b.add(self.here("x"), state)
-                self.put("d", d)
+                self.put_here("d", d)
                 factors = [d] * self.gates
             for gate, factor in enumerate(factors):
                 v = b.add(b.mul(self.here(f"k{gate}"), factor), self.here("y", gate))
-                self.put("v", v, gate)
+                self.put_here("v", v, gate)
         self.verbs.barrier(True)
         with self.units():
             state = self.total(

@@ -16,10 +16,8 @@ from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
-from wend._engine.compiler.codegen.device_nest import launch_line
-from wend._engine.compiler.llvm_ir.device_verbs import DeviceVerbs
+from wend._engine.compiler.kernels.on_device.code import DeviceCode
 from wend._engine.compiler.llvm_ir.jit import Target
-from wend._engine.compiler.llvm_ir.text import Module, Text
 
 #: Rows and columns of a tile, steps of the sum at a time, and elements of a side per work item.
 TILE, DEPTH, SIDE = 64, 16, 4
@@ -36,35 +34,23 @@ COMMON = (
 OUT = COMMON.index("out")
 
 
-class TileCode:
+class TileCode(DeviceCode):
     """Writes a kernel of tiles; classes below say where elements lie.
 
-    words: names of the words of the argument block, those of `COMMON` first
+    words: those of `COMMON` first
     tail: the code of the ops behind the product, a `tail.TailCode`; None where there are none
     left_near, right_near: whether neighbours in memory are steps of the sum, an i1; else they are
         rows of the left operand, or columns of the right operand
     """
 
-    words: list[str]
     left_near: str
     right_near: str
 
     def __init__(self, target: Target, dtype: DType, words: list[str]) -> None:
-        self.target = target
-        self.words = words
-        self.tail: Any = None
+        super().__init__(target, NAME, words, ("left", "right", "out"))
         self.kind = "double" if dtype is dtypes.float64 else "float"
         self.size = dtype.itemsize
-        self.text, self.entry, self.module = Text(), Text(), Module()
-        self.entry._count = 1_000_000  # names of the entry block are apart from all other names
-        self.verbs = DeviceVerbs(target, self.text, self.entry, self.module)
-        pointers = ("left", "right", "out")
-        pointer = target.pointer
-        self.word = {}
-        for k, name in enumerate(words):
-            place = self.entry.let(f"getelementptr i64, {pointer} %block, i64 {k}")
-            kind = pointer if name in pointers else "i64"
-            self.word[name] = self.entry.let(f"load {kind}, {pointer} {place}, align 8", "w")
+        self.tail: Any = None
         room = LINE * DEPTH
         self.lefts = self.verbs.shared("lefts", self.kind, room)
         self.rights = self.verbs.shared("rights", self.kind, room)
@@ -77,27 +63,23 @@ class TileCode:
 
     def variables(self) -> list[list[str]]:
         """A variable for each element of a work item."""
-        return [
-            [self.entry.let(f"alloca {self.kind}", "sum") for _ in range(SIDE)] for _ in range(SIDE)
-        ]
+        return [[self.variable(self.kind) for _ in range(SIDE)] for _ in range(SIDE)]
 
     def write(self) -> str:
         """Return the text of the module."""
-        w, text, verbs = self.word, self.text, self.verbs
+        w, text = self.w, self.text
         down, across = self.tiles("rows"), self.tiles("columns")
         turns = self.entry.let(f"mul i64 {down}, {across}")
         for name in ("batch0", "batch1"):
             turns = self.entry.let(f"mul i64 {turns}, {w[name]}")
-        counter = self.entry.let("alloca i64", "var")
-        group, groups = verbs.number("group"), verbs.number("groups")
-        with text.counted(counter, group, turns, groups) as turn:
+        with self.shared_turns(turns) as turn:
             tile, turn = self.divided(turn, across)
             first_column = text.let(f"mul i64 {tile}, {TILE}")
             tile, turn = self.divided(turn, down)
             first_row = text.let(f"mul i64 {tile}, {TILE}")
             inner, outer = self.divided(turn, w["batch1"])
             left, right, out = (
-                self.moved(w[name], (outer, w[f"{name}0"]), (inner, w[f"{name}1"]))
+                self.moved(w[name], self.kind, (outer, w[f"{name}0"]), (inner, w[f"{name}1"]))
                 for name in ("left", "right", "out")
             )
             self.add_up(left, right, first_row, first_column)
@@ -105,40 +87,22 @@ class TileCode:
                 self.store(out, first_row, first_column)
             else:
                 self.do_tail([outer, inner], first_row, first_column)
-        text.line("ret void")
-        sizes = [(self.words.index(name), TILE) for name in ("rows", "columns")]
-        sizes += [(self.words.index(name), 1) for name in ("batch0", "batch1")]
-        words = self.words if self.tail is None else self.tail.slots.items
-        about = launch_line(NAME, True, ITEMS, sizes, len(words))
-        self.module.add(NAME, verbs.definition(NAME))
-        return f"{about}\n{self.module.render()}"
+        sizes = [("rows", TILE), ("columns", TILE), ("batch0", 1), ("batch1", 1)]
+        n_words = len(self.words if self.tail is None else self.tail.slots.items)
+        return self.module_text(True, ITEMS, sizes, n_words)
 
     def tiles(self, name: str) -> str:
         """The number of tiles along the rows or columns."""
-        more = self.entry.let(f"add i64 {self.word[name]}, {TILE - 1}")
+        more = self.entry.let(f"add i64 {self.w[name]}, {TILE - 1}")
         return self.entry.let(f"udiv i64 {more}, {TILE}")
-
-    def divided(self, number: str, by: str) -> tuple[str, str]:
-        """The rest and the quotient of a division."""
-        rest = self.text.let(f"urem i64 {number}, {by}")
-        return rest, self.text.let(f"udiv i64 {number}, {by}")
-
-    def moved(self, pointer: str, *steps: tuple[str, str]) -> str:
-        """The address of an element: the sum of places times strides from the first."""
-        text, total = self.text, ""
-        for place, stride in steps:
-            part = text.let(f"mul i64 {place}, {stride}")
-            total = text.let(f"add i64 {total}, {part}") if total else part
-        return text.let(f"getelementptr {self.kind}, {self.target.pointer} {pointer}, i64 {total}")
 
     # -- sums -----------------------------------------------------------------------------------
 
     def add_up(self, left: str, right: str, first_row: str, first_column: str) -> None:
         """Add up the sums of a tile, which begins at a row and a column."""
-        w, text = self.word, self.text
+        w = self.w
         self.clear(self.sums)
-        counter = self.entry.let("alloca i64", "var")
-        with text.counted(counter, "0", w["depth"], str(DEPTH)) as first:
+        with self.loop("0", w["depth"], str(DEPTH)) as first:
             self.bring(self.lefts, left, first_row, first, "rows", self.left_near, self.left_at)
             self.bring(
                 self.rights, right, first_column, first, "columns", self.right_near, self.right_at
@@ -178,7 +142,7 @@ class TileCode:
         extent: the word of the number of rows (or columns)
         steps_near: see `left_near`     at: `left_at` or `right_at`
         """
-        w, text, kind, pointer = self.word, self.text, self.kind, self.target.pointer
+        w, text, kind, pointer = self.w, self.text, self.kind, self.target.pointer
         for k in range(TILE * DEPTH // ITEMS):
             number = text.let(f"add i64 {self.item}, {k * ITEMS}") if k else self.item
             step_fast = text.let(f"and i64 {number}, {DEPTH - 1}")
@@ -198,9 +162,9 @@ class TileCode:
             x = text.let(f"load {kind}, {pointer} {where}, align {self.size}")
             x = text.let(f"select i1 {inside}, {kind} {x}, {kind} 0.0")
             line = text.let(f"mul i64 {j}, {LINE}")
-            self.put(room, text.let(f"add i64 {line}, {i}"), x)
+            self.keep(room, text.let(f"add i64 {line}, {i}"), x)
 
-    def put(self, room: str, at: str, x: str) -> None:
+    def keep(self, room: str, at: str, x: str) -> None:
         """Write to the memory of the group."""
         pointer = "ptr addrspace(3)"
         where = self.text.let(f"getelementptr {self.kind}, {pointer} {room}, i64 {at}")
@@ -232,7 +196,7 @@ class TileCode:
 
     def store(self, out: str, first_row: str, first_column: str) -> None:
         """Write the elements of a tile that lie in the result."""
-        w, text, kind, pointer = self.word, self.text, self.kind, self.target.pointer
+        w, text, kind, pointer = self.w, self.text, self.kind, self.target.pointer
         for i, sums in enumerate(self.sums):
             row = text.let(f"add i64 {first_row}, {i * ACROSS}")
             row = text.let(f"add i64 {row}, {self.row}")
@@ -251,7 +215,7 @@ class TileCode:
 
         batch: the counters of the dims of a batch
         """
-        w, text, kind = self.word, self.text, self.kind
+        w, text, kind = self.w, self.text, self.kind
         row = text.let(f"add i64 {first_row}, {self.row}")
         column = text.let(f"add i64 {first_column}, {self.column}")
         # A loop, since the ops of some tails are long.
