@@ -397,7 +397,7 @@ def finish_planning() -> None:
 
 
 def tell_of_host_steps(compiled: CompiledPlan, batch: FlushJob) -> None:
-    """Note what an accelerator leaves to the processor, to be told at the end of the flush."""
+    """Note ops that an accelerator leaves to the processor, to be told at the end of the flush."""
     from wend._engine.runtime.compiled.host_steps import note_host_steps
 
     note_host_steps(compiled, batch.sites)

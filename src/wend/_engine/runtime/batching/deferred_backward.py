@@ -260,7 +260,7 @@ class ParameterGradients:
         self.account = Account(pending) if config.settings.verify else None
         self.tails: dict[Any, Any] = {}
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
-        self.parts: dict[int, list[Any]] = {}  # what an accelerator is to add to `totals`
+        self.parts: dict[int, list[Any]] = {}  # which an accelerator is to add to `totals`
         self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results, of its own
 
     def put_off(self, execution: Any, ends: set[int]) -> None:

@@ -169,7 +169,7 @@ class Accelerator:
             except BaseException:
                 self.settle()
                 raise
-            if queued == later:  # what comes next writes over operands, or the host goes on
+            if queued == later:  # the next calls write over operands, or the host goes on
                 self.settle()
 
     def settle(self) -> None:
