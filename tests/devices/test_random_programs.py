@@ -35,6 +35,11 @@ def test_training_loops_of_this_week(share):
         runs_alike(THIS_WEEK, number, "training")
 
 
+def test_parts_of_a_parameter_get_gradients_from_groups():
+    """A program that was wrong: zeros were written to a gradient after the first of its parts."""
+    assert runs_alike(202649, 7, "training") == "agrees"
+
+
 def test_a_wrong_result_of_a_device_is_found(monkeypatch):
     program = program_of(2026, 0)
     real = programs_compared.on_device

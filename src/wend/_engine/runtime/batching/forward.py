@@ -121,6 +121,7 @@ class Forward:
         wide: see `make_moves`
         """
         if self.accelerator is not None:
+            self.make_moves()  # those that were noted come before
             move_piece(self.accelerator, kind, target, source, n, wide)
         elif kind == ADD:
             _grouper.add_bytes(target, source, n, wide)
