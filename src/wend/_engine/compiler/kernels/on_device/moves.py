@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from wend._engine.compiler.codegen.device_nest import ALONE, launch_line
-from wend._engine.compiler.llvm_ir.device_verbs import DeviceVerbs
+from wend._engine.compiler.codegen.device_nest import ALONE
+from wend._engine.compiler.kernels.on_device.code import DeviceCode
 from wend._engine.compiler.llvm_ir.jit import Target
-from wend._engine.compiler.llvm_ir.text import Module, Text
 
 NAME = "moves"
 ROW = 4
@@ -30,60 +29,72 @@ KINDS = {"i8": 1, "i32": 4, "float": 4, "double": 8}
 @cache
 def moves_text(target: Target, kind: str) -> str:
     """Return the module for elements of a kind, see `KINDS`."""
-    text, entry, module = Text(), Text(), Module()
-    entry._count = 1_000_000
-    verbs = DeviceVerbs(target, text, entry, module)
-    pointer = target.pointer
+    return MovesCode(target, kind).write()
 
-    def word(out: Text, base: str, k: str, form: str = "i64") -> str:
-        place = out.let(f"getelementptr i64, {pointer} {base}, i64 {k}")
-        return out.let(f"load {form}, {pointer} {place}")
 
-    def address(base: str, i: str) -> str:
-        return text.let(f"getelementptr {kind}, {pointer} {base}, i64 {i}")
+class MovesCode(DeviceCode):
+    """Writes the kernel for elements of a kind."""
 
-    table, turns = word(entry, "%block", "0", pointer), word(entry, "%block", "1")
-    parts = word(entry, "%block", "2")
-    total = entry.let(f"alloca {kind}", "total")
-    turn_at, i_at, k_at = (entry.let("alloca i64", "var") for _ in range(3))
-    group, groups = verbs.number("group"), verbs.number("groups")
-    with text.counted(turn_at, group, turns, groups) as turn:
-        number = text.let(f"udiv i64 {turn}, {parts}")
-        part = text.let(f"urem i64 {turn}, {parts}")
-        row = text.let(f"mul i64 {number}, {ROW}")
-        row = text.let(f"getelementptr i64, {pointer} {table}, i64 {row}")
-        code, goal = word(text, row, "0"), word(text, row, "1", pointer)
-        source, n = word(text, row, "2", pointer), word(text, row, "3")
-        n = text.let(f"udiv i64 {n}, {KINDS[kind]}")
-        begin = text.let(f"mul i64 {part}, {PART}")
-        end = text.let(f"add i64 {begin}, {PART}")
-        end = text.let(f"select i1 {text.let(f'icmp slt i64 {end}, {n}')}, i64 {end}, i64 {n}")
-        first = text.let(f"add i64 {begin}, {verbs.number('item')}")
+    def __init__(self, target: Target, kind: str) -> None:
+        super().__init__(target, NAME, ("table", "turns", "parts"), ("table",))
+        self.kind, self.pointer = kind, target.pointer
+        self.total = self.variable(kind)
+
+    def write(self) -> str:
+        """Return the text of the module."""
+        text = self.text
+        with self.shared_turns(self.w["turns"]) as turn:
+            part, number = self.divided(turn, self.w["parts"])
+            row = self.moved(self.w["table"], "i64", (number, str(ROW)))
+            code, goal = self.word(row, "0"), self.word(row, "1", self.pointer)
+            source, n = self.word(row, "2", self.pointer), self.word(row, "3")
+            n = text.let(f"udiv i64 {n}, {KINDS[self.kind]}")
+            begin = text.let(f"mul i64 {part}, {PART}")
+            end = text.let(f"add i64 {begin}, {PART}")
+            end = text.let(f"select i1 {text.let(f'icmp slt i64 {end}, {n}')}, i64 {end}, i64 {n}")
+            with self.shares(begin, end) as i:
+                if self.kind in ("float", "double"):
+                    self.add_up(code, goal, source, i)
+                else:
+                    self.copy(code, source, i)
+                result = self.load(self.total, "ptr")
+                text.line(f"store {self.kind} {result}, {self.pointer} {self.at(goal, i)}")
+        return self.module_text(True, ALONE, [("turns", 1)])
+
+    def copy(self, code: str, source: str, i: str) -> None:
+        """Hold element i of the source; 0 for the code 0."""
+        text = self.text
+        text.line(f"store {self.kind} 0, ptr {self.total}")
+        with text.when(text.let(f"icmp ne i64 {code}, 0")):
+            self.keep(self.load(self.at(source, i)))
+
+    def add_up(self, code: str, goal: str, sources: str, i: str) -> None:
+        """Hold the sum of elements i of several sources, behind that of the target if it counts."""
+        text, kind = self.text, self.kind
         count, fresh = text.let(f"lshr i64 {code}, 1"), text.let(f"trunc i64 {code} to i1")
-        with text.counted(i_at, first, end, verbs.number("items")) as i:
-            where = address(goal, i)
-            if kind not in ("float", "double"):
-                text.line(f"store {kind} 0, ptr {total}")
-                with text.when(text.let(f"icmp ne i64 {code}, 0")):
-                    value = text.let(f"load {kind}, {pointer} {address(source, i)}")
-                    text.line(f"store {kind} {value}, ptr {total}")
-            else:
-                text.line(f"store {kind} 0.0, ptr {total}")
-                with text.when(text.let(f"xor i1 {fresh}, true")):
-                    former = text.let(f"load {kind}, {pointer} {where}")
-                    text.line(f"store {kind} {former}, ptr {total}")
-                with text.counted(k_at, "0", count) as k:
-                    place = address(word(text, source, k, pointer), i)
-                    value = text.let(f"load {kind}, {pointer} {place}")
-                    before = text.let(f"load {kind}, ptr {total}")
-                    added = text.let(f"fadd {kind} {before}, {value}")
-                    # The first source is taken as is: 0 + -0 would be 0.
-                    is_first = text.let(f"icmp eq i64 {k}, 0")
-                    is_first = text.let(f"and i1 {fresh}, {is_first}")
-                    value = text.let(f"select i1 {is_first}, {kind} {value}, {kind} {added}")
-                    text.line(f"store {kind} {value}, ptr {total}")
-            result = text.let(f"load {kind}, ptr {total}")
-            text.line(f"store {kind} {result}, {pointer} {where}")
-    text.line("ret void")
-    module.add(NAME, verbs.definition(NAME))
-    return f"{launch_line(NAME, True, ALONE, [(1, 1)], 3)}\n{module.render()}"
+        text.line(f"store {kind} 0.0, ptr {self.total}")
+        with text.when(text.let(f"xor i1 {fresh}, true")):
+            self.keep(self.load(self.at(goal, i)))
+        with self.loop("0", count) as k:
+            value = self.load(self.at(self.word(sources, k, self.pointer), i))
+            added = text.let(f"fadd {kind} {self.load(self.total, 'ptr')}, {value}")
+            # The first source is taken as is: 0 + -0 would be 0.
+            is_first = text.let(f"and i1 {fresh}, {text.let(f'icmp eq i64 {k}, 0')}")
+            self.keep(text.let(f"select i1 {is_first}, {kind} {value}, {kind} {added}"))
+
+    def word(self, base: str, k: str, kind: str = "i64") -> str:
+        """Word k behind an address."""
+        place = self.moved(base, "i64", (k, "1"))
+        return self.text.let(f"load {kind}, {self.pointer} {place}, align 8")
+
+    def at(self, base: str, i: str) -> str:
+        """The address of element i behind another."""
+        return self.moved(base, self.kind, (i, "1"))
+
+    def load(self, address: str, pointer: str = "") -> str:
+        """An element. pointer: the type of its address, if not one of the device's memory"""
+        return self.text.let(f"load {self.kind}, {pointer or self.pointer} {address}")
+
+    def keep(self, value: str) -> None:
+        """Hold a value."""
+        self.text.line(f"store {self.kind} {value}, ptr {self.total}")
