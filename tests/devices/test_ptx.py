@@ -9,6 +9,7 @@ import ptx
 import pytest
 
 from wend._engine.base import dtypes
+from wend._engine.compiler.kernels.on_device import moves
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime.devices.cuda import target_of
 
@@ -71,6 +72,15 @@ def test_composites(capability, tmp_path):
 def test_more_dtypes(kind, tmp_path):
     capability = GENERATIONS[KINDS.index(kind) % len(GENERATIONS)]
     check(ptx.written(target_of(*capability), harness.PRIMITIVES, [kind]), capability, tmp_path)
+
+
+@pytest.mark.parametrize("capability", GENERATIONS, ids=str)
+def test_moves_of_rows(capability, tmp_path):
+    """The kernel that groups copy and add rows by, which no op has."""
+    target = target_of(*capability)
+    modules = [jit.device_code(moves.moves_text(target, k), target).decode() for k in moves.KINDS]
+    reports = ptx.assembled(PTXAS, modules, target, tmp_path)
+    assert len(reports) == len(moves.KINDS) and not any(r.spilled for r in reports)
 
 
 def test_a_refused_module_is_told(tmp_path):
