@@ -1,6 +1,7 @@
 """Programs of ever new structure on a device: groups and fibers run there, as on the CPU."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -133,6 +134,41 @@ def test_training_is_that_of_the_cpu(net, accelerator):
     for (name, p), q in zip(model.named_parameters(), known.parameters(), strict=True):
         assert p.device.type == accelerator.type
         np.testing.assert_allclose(p.detach().cpu(), q.detach(), rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_threads_share_a_device(accelerator):
+    """Each thread gets its own results and its own errors."""
+    wend.manual_seed(3)
+    start = TreeLSTM().state_dict()
+    errors = []
+
+    def train(seed, fails=False):
+        rng, model = random.Random(seed), TreeLSTM().to(accelerator)
+        model.load_state_dict(start)
+        optimizer = wend.optim.SGD(model.parameters(), 0.1)
+        target = wend.zeros(6, dtype=wend.int64, device=accelerator)
+        losses = []
+        for _ in range(STEPS):
+            inputs = [random_tree(rng, rng.randrange(2, 9), accelerator) for _ in range(6)]
+            try:
+                if fails:
+                    bad = wend.tensor([WORDS + 1], device=accelerator)
+                    wend.cat(each(model, [*inputs, (bad, bad)])).sum().item()
+            except IndexError as error:
+                errors.append(error)
+            loss = F.cross_entropy(wend.cat(each(model, inputs)), target)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    expected = [train(seed) for seed in (7, 8)]
+    with ThreadPoolExecutor(2) as pool:
+        tasks = [pool.submit(train, seed, fails) for seed, fails in ((7, False), (8, True))]
+        found = [task.result() for task in tasks]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert len(errors) == STEPS
 
 
 @pytest.mark.parametrize("net", ["trees", "ragged"])

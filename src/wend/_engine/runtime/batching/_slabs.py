@@ -6,6 +6,7 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 `_slabs_select`.
 """
 
+from time import sleep
 from weakref import proxy
 
 from wend._engine.core._hot import Value
@@ -16,6 +17,7 @@ ALIGNMENT = 64
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
 NOT_YET = object()
 MOST_KNOWN = 256  # runners of a node, for different types
+SOON = 5e-5  # seconds until another look at a frame that another thread uses
 SEVERAL = 4  # groups of a kind in a flush, from which on single members are stacked
 
 
@@ -259,7 +261,11 @@ class Rows:
             word += 8
         if group.call:
             frame, made, numbers, words = group.call
-            if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
+            done = launch_at(frame, made, self.table, self.packable, numbers, words)
+            while done == 0:  # another thread uses the frame, and needs nothing of this one
+                sleep(SOON)
+                done = launch_at(frame, made, self.table, self.packable, numbers, words)
+            if done != 1:
                 raise RuntimeError("a backward kernel noted a failure")
         for k, pick, size, wide in self.scattered:
             source = get(self.table + 8 * pick)

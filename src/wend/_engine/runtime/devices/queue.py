@@ -65,6 +65,7 @@ class Accelerator:
         self._next = 0
         self._lock = threading.RLock()
         self._queueing = 0  # the thread whose launches are not waited for, see `queued`
+        self._failures_of_queued = 0  # as far as another thread has come upon these
         self.fault = driver.allocate(64)
         #: A word that stays 0: launches without a guard look at it.
         self._zero = self.fault + 32
@@ -148,9 +149,12 @@ class Accelerator:
         self.check_process()
         words = (_WORD * (CALL_WORDS * n)).from_address(code)
         with self._lock:
-            queued = self._queueing == threading.get_ident()
+            queued = self._is_queueing()
+            if queued and self._pending:
+                self._hand_on()
             if not queued and self._pending != fault:
-                self.settle()
+                if self._pending or self._queueing:  # launches of other runs, or of another thread
+                    self._hand_on()
                 if _WORD.from_address(fault).value:
                     return
             guard = self.fault if self._pending else self._zero
@@ -178,18 +182,34 @@ class Accelerator:
         Their failures are handed on; those within `queued` raise KernelFailure.
         """
         with self._lock:
-            queued = self._queueing == threading.get_ident()
-            fault, self._pending = self._pending, 0
-            if not fault and not queued:
-                return
-            if self.launches != self._waited:
-                self.wait()
-            word = _WORD.from_address(self.fault)
-            failures, word.value = word.value, 0
-            if failures and queued:
-                raise KernelFailure(f"{self.place}: a kernel noted a failure")
-            if failures:
-                _WORD.from_address(fault).value |= failures
+            if self._is_queueing():
+                failures = self._failures_of_queued | self._take_failures()
+                self._failures_of_queued = 0
+                if failures:
+                    raise KernelFailure(f"{self.place}: a kernel noted a failure")
+            elif self._pending:
+                self._hand_on()
+
+    def _is_queueing(self) -> bool:
+        """Whether this thread is within `queued`."""
+        return self._queueing == threading.get_ident()
+
+    def _hand_on(self) -> None:
+        """Wait for launches, and hand on their failures to the run or the block they belong to."""
+        fault, self._pending = self._pending, 0
+        failures = self._take_failures()
+        if fault:
+            _WORD.from_address(fault).value |= failures
+        else:
+            self._failures_of_queued |= failures
+
+    def _take_failures(self) -> int:
+        """Wait for launches that were not waited for; return the failures, and forget them."""
+        if self.launches != self._waited:
+            self.wait()
+        word = _WORD.from_address(self.fault)
+        failures, word.value = word.value, 0
+        return failures
 
     def _add_launches(self, words: list[int], scratch: int, guard: int, calls: list[Call]) -> None:
         """Append the launch of a round, whose calls are of a function and may run side by side.
@@ -225,7 +245,7 @@ class Accelerator:
             groups = min(groups, MOST_GROUPS)
             at = self._place([(words.ctypes.data, groups)], words.nbytes, self._zero, [])
             self._launch([Call(function, at, groups, launch.items)])
-            if self._queueing != threading.get_ident():
+            if not self._is_queueing():
                 self.wait()
 
     @contextmanager
@@ -234,18 +254,24 @@ class Accelerator:
 
         Until then nobody gets memory that is given back. Raises KernelFailure.
         """
-        if self._queueing:
+        with self._lock:
+            is_first = not self._queueing
+            if is_first:
+                self.settle()
+                self._queueing, self.pool.holds_back = threading.get_ident(), True
+        if not is_first:
             yield
             return
-        self.settle()
-        self._queueing, self.pool.holds_back = threading.get_ident(), True
         try:
             yield
             self.settle()
         finally:
-            if self._queueing and not self.is_forked:
-                self.driver.wait()
-            self._queueing = 0
+            with self._lock:
+                if not self.is_forked:
+                    if self._pending:  # of another thread
+                        self._hand_on()
+                    self._take_failures()
+                self._queueing = self._failures_of_queued = 0
             self.pool.release()
 
     def _launch(self, calls: list[Call]) -> None:
