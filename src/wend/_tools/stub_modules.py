@@ -36,6 +36,8 @@ MODULES = {
 def module_lines(name: str) -> tuple[list[str], list[str]]:
     """(imports, declarations) of the stub of a module."""
     module = importlib.import_module(name)
+    for inner in vars(module).get("_WHEN_NAMED", ()):  # all are there, loaded by now or not
+        getattr(module, inner)
     results, scope = Results(), name.removeprefix("wend.") + "."
     imported = dict(imported_names(module))
     declarations: list[str] = []

@@ -19,4 +19,4 @@ def load_when_named(package: str, names: str) -> None:
             return importlib.import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    vars(sys.modules[package])["__getattr__"] = __getattr__
+    vars(sys.modules[package]).update(__getattr__=__getattr__, _WHEN_NAMED=known)

@@ -32,7 +32,7 @@ from wend._engine.transforms.hooks import retaining
 
 #: A group of at least so many regions is large.
 LARGE = 4
-SINGLE_OPS = "its regions do not come back, and accelerators run no single ops by groups"
+SINGLE_OPS = "its parts do not come back, and accelerators run no single ops in groups"
 
 
 def run_by_groups(trace: Trace, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
