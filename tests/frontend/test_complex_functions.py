@@ -25,11 +25,24 @@ def test_logaddexp_at_all_ends(compiled):
     x, y = np.array(list(itertools.product(ENDS, ENDS)), np.complex128).T.copy()
     want = pytorch.logaddexp(pytorch.tensor(x), pytorch.tensor(y)).numpy()
     with config.override(compile=compiled, wait=compiled):
-        got = torch.logaddexp(torch.tensor(x), torch.tensor(y)).numpy()
+        # Reversed twice: a path of an op alone would be left to the rule.
+        a, b = (torch.tensor(v[::-1].copy()).flip(0) for v in (x, y))
+        got = torch.logaddexp(a, b).numpy()
     one_is_nan = np.isnan(got.real) != np.isnan(want.real)
     assert not one_is_nan.any(), list(zip(x, y, got, want, strict=True))[one_is_nan.argmax()]
     np.testing.assert_allclose(got.real, want.real, rtol=1e-12, atol=1e-12, equal_nan=True)
     np.testing.assert_allclose(got.imag, want.imag, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_exp_at_all_ends(dtype, compiled):
+    x = np.array([complex(a, b) for a in (0, 1, INF, -INF, NAN) for b in (0, 2, INF, -INF, NAN)])
+    x = x.astype(dtype)
+    with config.override(compile=compiled, wait=compiled), np.errstate(all="ignore"):
+        got, want = torch.exp(torch.tensor(x[::-1].copy()).flip(0)).numpy(), np.exp(x)
+    np.testing.assert_allclose(got.real, want.real, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(got.imag, want.imag, rtol=1e-6, atol=1e-6)
 
 
 def test_logaddexp_is_the_logarithm_of_the_sum_without_overflow():

@@ -132,11 +132,20 @@ def convert(b: Any, x: SsaValue, dtype: DType) -> SsaValue:
 
 
 def exp(b: Any, x: SsaValue) -> SsaValue:
-    """e ** x; a real x stays real, however large."""
+    """e ** x; a real x stays real, however large.
+
+    At the ends as C has it: where the angle is infinite or NaN, the length decides if it is 0, and
+    the real part if it is infinite.
+    """
     real, imag = parts(b, x)
+    zero, most = b.constant(0, imag), b.constant(float("inf"), imag)
+    is_angle = b.lt(b.abs(imag), most)
+    angle = b.select(is_angle, imag, b.select(b.eq(real, b.neg(most)), zero, imag))
     length = b.exp(real)
-    sine = b.select(b.eq(imag, b.constant(0, imag)), imag, b.mul(length, b.sin(imag)))
-    return joined(b, b.mul(length, b.cos(imag)), sine)
+    sine = b.select(b.eq(angle, zero), angle, b.mul(length, b.sin(angle)))
+    cosine = b.mul(length, b.cos(angle))
+    cosine = b.select(is_angle, cosine, b.select(b.eq(real, most), real, cosine))
+    return joined(b, cosine, sine)
 
 
 def log(b: Any, x: SsaValue) -> SsaValue:
