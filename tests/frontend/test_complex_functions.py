@@ -25,9 +25,8 @@ def test_logaddexp_at_all_ends(compiled):
     x, y = np.array(list(itertools.product(ENDS, ENDS)), np.complex128).T.copy()
     want = pytorch.logaddexp(pytorch.tensor(x), pytorch.tensor(y)).numpy()
     with config.override(compile=compiled, wait=compiled):
-        # Reversed twice: a path of an op alone would be left to the rule.
-        a, b = (torch.tensor(v[::-1].copy()).flip(0) for v in (x, y))
-        got = torch.logaddexp(a, b).numpy()
+        # A path of this op alone may be left to the rule.
+        got = torch.logaddexp(torch.tensor(x) + 0, torch.tensor(y)).numpy()
     one_is_nan = np.isnan(got.real) != np.isnan(want.real)
     assert not one_is_nan.any(), list(zip(x, y, got, want, strict=True))[one_is_nan.argmax()]
     np.testing.assert_allclose(got.real, want.real, rtol=1e-12, atol=1e-12, equal_nan=True)
@@ -40,7 +39,7 @@ def test_exp_at_all_ends(dtype, compiled):
     x = np.array([complex(a, b) for a in (0, 1, INF, -INF, NAN) for b in (0, 2, INF, -INF, NAN)])
     x = x.astype(dtype)
     with config.override(compile=compiled, wait=compiled), np.errstate(all="ignore"):
-        got, want = torch.exp(torch.tensor(x[::-1].copy()).flip(0)).numpy(), np.exp(x)
+        got, want = torch.exp(torch.tensor(x) + 0).numpy(), np.exp(x)
     np.testing.assert_allclose(got.real, want.real, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(got.imag, want.imag, rtol=1e-6, atol=1e-6)
 
