@@ -140,7 +140,8 @@ def test_memory_of_several_models_by_module():
     a, b = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), nn.Linear(2, 2)
     y = a(wend.ones(5, 3)).tanh()
     wend.synchronize()
-    found = debug.memory(a, b)
+    whole, found = debug.memory(), debug.memory(a, b)
+    assert whole.total == found.total
     modules = found.by_module()
     assert modules["Linear 1"] == 4 * 6
     assert modules["Sequential 0.1"] >= 4 * 4 * 4  # two parameters, two buffers
@@ -149,7 +150,6 @@ def test_memory_of_several_models_by_module():
     assert found.by_module(depth=1).keys() >= {"Sequential 0", "Linear 1"}
     assert found.total == sum(modules.values()) == sum(found.by_owner().values())
     assert "by module:" in str(found) and "by module" not in str(debug.memory())
-    assert debug.memory().total == found.total
     assert y.shape == (5, 4)
     with pytest.raises(TypeError, match="takes modules, not a Tensor"):
         debug.memory(y)
