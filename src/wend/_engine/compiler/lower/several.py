@@ -90,19 +90,28 @@ def show(low: Lowering, node: Node, single: Node) -> None:
         view(low, Node(prim, node.program, single.outputs, node.outputs, (), node.grad))
 
 
+def checked_place(b: Any, index: Any, extent: Any, wraps: bool) -> Any:
+    """Write the check of an element of an index; returns the place, as int64 from 0 on.
+
+    extent: of the dim     wraps: whether places may count from the end
+    """
+    place, zero = b.convert(index, dtypes.int64), b.number(0, dtypes.int64)
+    if wraps:
+        place = b.select(b.lt(place, zero), b.add(place, extent), place)
+    b.require(b.bitwise_and(b.ge(place, zero), b.lt(place, extent)), OUT_OF_RANGE)
+    return place
+
+
 @cache
 def _place() -> Emit:
     """Return a rule that gives the number of an element, from its places along dims."""
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
-        zero = b.number(0, dtypes.int64)
-        total = zero
+        total = b.number(0, dtypes.int64)
         for k, index in enumerate(operands):
-            place, extent = b.convert(index, dtypes.int64), code.size(k)
-            place = b.select(b.lt(place, zero), b.add(place, extent), place)
-            b.require(b.bitwise_and(b.ge(place, zero), b.lt(place, extent)), OUT_OF_RANGE)
-            total = b.add(b.mul(total, extent), place)
+            extent = code.size(k)
+            total = b.add(b.mul(total, extent), checked_place(b, index, extent, True))
         return total
 
     return shared(emit)

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.codegen.scalar_ops import OUT_OF_RANGE
 from wend._engine.compiler.ir.loops import (
     MAP,
     UPDATES,
@@ -27,7 +26,7 @@ from wend._engine.compiler.lower.lowering import NO_DIMS, NO_SUMS, Lowering, eve
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.compiler.lower.rows import SEVERAL, UNLIKE, WIDE
 from wend._engine.compiler.lower.rows import scatter_reduce as sums_of_elements
-from wend._engine.compiler.lower.several import by_one_index, merged, show
+from wend._engine.compiler.lower.several import by_one_index, checked_place, merged, show
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import ScatterSrc, ScatterValue
@@ -61,13 +60,7 @@ def _checked(wraps: bool) -> Emit:
     """Return a rule that checks a place. wraps: whether places may count from the end"""
 
     def emit(code: Any, operands: list[Any]) -> Any:
-        b = code.b
-        place, zero = b.convert(operands[0], dtypes.int64), b.number(0, dtypes.int64)
-        extent = code.size(0)
-        if wraps:
-            place = b.select(b.lt(place, zero), b.add(place, extent), place)
-        b.require(b.bitwise_and(b.ge(place, zero), b.lt(place, extent)), OUT_OF_RANGE)
-        return place
+        return checked_place(code.b, operands[0], code.size(0), wraps)
 
     return shared(emit)
 
