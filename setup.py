@@ -43,6 +43,7 @@ BATCHING = ENGINE / "runtime" / "batching"
 FIBERS = ENGINE / "runtime" / "fibers"
 STEP = ENGINE / "runtime" / "numpy_executor" / "_step"
 CUTTER = ENGINE / "runtime" / "parts" / "_cutter"
+RING = ENGINE / "runtime" / "devices" / "_ring"
 READY_KERNELS = Path("wend") / "_tools" / "ready_kernels.py"
 # Read first in each module: what errors show of the compiled functions.
 TRACEBACKS = str(CORE / "tracebacks.h")
@@ -282,7 +283,19 @@ def extensions() -> list[Any]:
         extra_compile_args=COMPILE,
         extra_link_args=LINK,
     )
-    for module in (launcher, grouper, slabs, lanes, binding, cutter, step):
+    ring = Extension(
+        "wend._engine.runtime.devices._ring",
+        [str(RING.with_suffix(".py"))],
+        include_dirs=[*runtime, str(RING.parent)],
+        depends=[
+            *(str(RING.with_suffix(".pxd")), str(RING.with_name("_ring_shim.h"))),
+            *(str(BATCHING / name) for name in ("_slabs_shim.h", "_grouper_shim.h")),
+        ],
+        extra_compile_args=COMPILE,
+        extra_link_args=LINK,
+    )
+    last = [launcher, grouper, slabs, lanes, binding, cutter, step, ring]
+    for module in last:
         module.depends.append(TRACEBACKS)
     shared = {
         "language_level": 3,
@@ -296,7 +309,7 @@ def extensions() -> list[Any]:
     # Nobody asks for help on the others: their docstrings would be 25 kB. Cython takes this for
     # all that it is given at once.
     Options.docstrings = False
-    return [*found, *cythonize([launcher, grouper, slabs, lanes, binding, cutter, step], **shared)]
+    return [*found, *cythonize(last, **shared)]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

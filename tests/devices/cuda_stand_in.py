@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wend._engine.runtime.devices._ring_select import CUDA_LAUNCH
+
 
 class CUresult(enum.IntEnum):
     """Results of functions."""
@@ -70,6 +72,22 @@ class Handle(NamedTuple):
     kind: str
     number: int
 
+    def __int__(self) -> int:
+        """The address, so to speak: what a C function takes."""
+        return (KINDS.index(self.kind) + 1 << 32) + self.number + 1
+
+
+#: Kinds of handles that C functions take.
+KINDS = "function", "stream"
+
+
+def handle_at(address: int) -> Handle:
+    """The handle of an address. Raises ValueError."""
+    kind, number = divmod(address, 1 << 32)
+    if not 0 < kind <= len(KINDS) or not number:
+        raise ValueError(f"{address:#x} is no handle")
+    return Handle(KINDS[kind - 1], number - 1)
+
 
 class Launch(NamedTuple):
     """A launch as the driver got it: ring and block are the two arguments of the kernel."""
@@ -112,6 +130,7 @@ class StandIn:
         self.current: Handle | None = None
         self.functions: dict[Handle, str] = {}
         self.lost: CUresult | None = None
+        self.launch = CUDA_LAUNCH(lambda *args: int(launch(self, *args)))
 
     def __getattr__(self, name: str) -> Any:
         function = FUNCTIONS.get(name)
@@ -200,6 +219,14 @@ def allocate(me: StandIn, size: int, flags: int) -> Any:
     return block.ctypes.data
 
 
+def allocate_on_host(me: StandIn, size: int, flags: int) -> Any:
+    """cuMemHostAlloc."""
+    whole(size, flags)
+    block = np.zeros(size, np.uint8)
+    me.blocks[block.ctypes.data] = block
+    return block.ctypes.data
+
+
 def free(me: StandIn, address: int) -> Any:
     """cuMemFree."""
     whole(address)
@@ -233,17 +260,21 @@ def function_of(me: StandIn, module: Handle, name: bytes) -> Any:
     return function
 
 
-def launch(me: StandIn, function: Handle, *rest: Any) -> Any:
-    """cuLaunchKernel: notes the launch, and the arguments behind the addresses."""
-    x, y, z, items, items_y, items_z, shared, stream, arguments, extra = rest
-    whole(x, y, z, items, items_y, items_z, shared, arguments, extra)
-    checked(stream, "stream")
+def launch(me: StandIn, function: int, *rest: int | None) -> int:
+    """cuLaunchKernel, in C: notes the launch, and the arguments behind the addresses."""
+    me.counts["cuLaunchKernel"] += 1
+    status = me._status("cuLaunchKernel")
+    if status is not CUresult.CUDA_SUCCESS:
+        return status
+    x, y, z, items, items_y, items_z, shared, stream, arguments, extra = (n or 0 for n in rest)
     if not x or not items or items > 1024 or (y, z, items_y, items_z, extra) != (1, 1, 1, 1, 0):
+        return CUresult.CUDA_ERROR_INVALID_VALUE
+    if shared or handle_at(stream).kind != "stream":
         return CUresult.CUDA_ERROR_INVALID_VALUE
     places = (ctypes.c_uint64 * 2).from_address(arguments)
     ring, block = (ctypes.c_int64.from_address(place).value for place in places)
-    me.launches.append(Launch(me.functions[checked(function, "function")], ring, block, x, items))
-    return None
+    me.launches.append(Launch(me.functions[handle_at(function)], ring, block, x, items))
+    return CUresult.CUDA_SUCCESS
 
 
 def new_event(me: StandIn, flags: int) -> Handle:
@@ -287,11 +318,11 @@ FUNCTIONS: dict[str, Any] = {
     "cuStreamCreate": lambda me, flags: Handle("stream", int(flags)),
     "cuStreamSynchronize": lambda me, stream: checked(stream, "stream") and None,
     "cuMemAllocManaged": allocate,
+    "cuMemHostAlloc": allocate_on_host,
     "cuMemFree": free,
     "cuMemcpyAsync": copy,
     "cuModuleLoadDataEx": load,
     "cuModuleGetFunction": function_of,
-    "cuLaunchKernel": launch,
     "cuEventCreate": new_event,
     "cuEventRecord": record,
     "cuEventElapsedTime": elapsed,
@@ -301,10 +332,11 @@ FUNCTIONS: dict[str, Any] = {
 RESULTS = {
     name: 1 for name in FUNCTIONS
     if name not in ("cuInit", "cuCtxSetCurrent", "cuStreamSynchronize", "cuMemFree",
-                    "cuMemcpyAsync", "cuLaunchKernel", "cuEventRecord", "cuEventDestroy")
+                    "cuMemcpyAsync", "cuEventRecord", "cuEventDestroy")
 }  # fmt: skip
 NEEDS_CONTEXT = {
-    "cuStreamCreate", "cuStreamSynchronize", "cuMemAllocManaged", "cuMemFree", "cuMemcpyAsync",
+    "cuStreamCreate", "cuStreamSynchronize", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemFree",
+    "cuMemcpyAsync",
     "cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel", "cuEventCreate",
     "cuEventRecord",
 }  # fmt: skip
@@ -323,5 +355,7 @@ def installed(monkeypatch: Any, driver: Any) -> None:
     driver.__spec__ = SimpleNamespace(name="cuda.bindings.driver")
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
     monkeypatch.setattr(cuda, "has_library", lambda: True)
+    address = ctypes.cast(getattr(driver, "launch", None), ctypes.c_void_p).value
+    monkeypatch.setattr(cuda, "address_of_launch", lambda: address)
     for cached in (cuda.calls, cuda.devices):
         cached.cache_clear()

@@ -15,8 +15,25 @@ from wend._engine.base.devices import device
 from wend._engine.base.errors import CompileError, DeviceError, OutOfMemoryError
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.runtime.devices import cuda, queue
-from wend._engine.runtime.devices.driver import Call
 from wend._engine.runtime.devices.queue import RING, Accelerator
+
+
+def listed(*launches):
+    """Launches as the ring lists these: (handle, place of the block, groups, items) each."""
+    return np.array([[*launch, 0] for launch in launches], np.int64).reshape(-1, 5)
+
+
+def launch(driver, *launches):
+    """Launch what is listed."""
+    rows = listed(*launches)
+    driver.launch(rows.ctypes.data, len(rows))
+
+
+def timed(driver, *launches):
+    """The times of what is listed."""
+    rows = listed(*launches)
+    return driver.timed(rows.ctypes.data, len(rows))
+
 
 PTX = b".version 8.0 .target sm_90"
 
@@ -154,6 +171,16 @@ def test_memory_is_had_and_given_back(driver, library):
     assert library.counts["cuMemAllocManaged"] == library.counts["cuMemFree"] == 2
 
 
+def test_memory_that_both_sides_write_is_the_processors(driver, library):
+    """Pages of managed memory would move to and fro."""
+    address = driver.allocate(128, is_shared=True)
+    assert library.counts["cuMemHostAlloc"] == 1 and not library.counts["cuMemAllocManaged"]
+    assert address in library.blocks
+    accelerator = Accelerator(driver)
+    assert library.counts["cuMemHostAlloc"] == 3  # the ring, and the word of failures
+    assert accelerator.fault in library.blocks
+
+
 def test_copies_are_done_when_they_return(driver, library):
     address = driver.allocate(32)
     source, back = np.arange(4.0), np.zeros(4)
@@ -166,7 +193,7 @@ def test_copies_are_done_when_they_return(driver, library):
 def test_launches_get_the_ring_and_the_place_of_the_block(driver, library):
     ring = driver.allocate(1 << 12)
     kernel, clear = driver.load(PTX, ["kernel", "clear"], ring)
-    driver.launch([Call(clear, 64, 3, 128), Call(kernel, 192, 1 << 14, 64)])
+    launch(driver, (clear, 64, 3, 128), (kernel, 192, 1 << 14, 64))
     assert library.launches == [("clear", ring, 64, 3, 128), ("kernel", ring, 192, 1 << 14, 64)]
     assert not library.counts["cuStreamSynchronize"]
     driver.wait()
@@ -176,14 +203,14 @@ def test_launches_get_the_ring_and_the_place_of_the_block(driver, library):
 def test_timed_launches_lie_between_events(driver, library):
     ring = driver.allocate(1 << 12)
     kernel, clear = driver.load(PTX, ["kernel", "clear"], ring)
-    driver.launch([Call(kernel, 0, 1, 64)])
-    calls = [Call(clear, 64, 3, 128), Call(kernel, 192, 1, 64)]
-    assert driver.timed(calls) == [(0, 250_000), (250_000, 500_000)]
+    launch(driver, (kernel, 0, 1, 64))
+    calls = (clear, 64, 3, 128), (kernel, 192, 1, 64)
+    assert timed(driver, *calls) == [(0, 250_000), (250_000, 500_000)]
     assert [launch.function for launch in library.launches] == ["kernel", "clear", "kernel"]
-    assert driver.timed([]) == []
+    assert timed(driver) == []
     library.fails["cuLaunchKernel"] = CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
     with pytest.raises(DeviceError, match="LAUNCH_OUT_OF_RESOURCES"):
-        driver.timed(calls)
+        timed(driver, *calls)
     assert not library.events  # all are given back
 
 
@@ -231,9 +258,9 @@ def test_a_launch_that_cannot_be_made_leaves_the_device_in_use(driver, library):
     (kernel,) = driver.load(PTX, ["kernel"], driver.allocate(64))
     library.fails["cuLaunchKernel"] = CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
     with pytest.raises(DeviceError, match="LAUNCH_OUT_OF_RESOURCES"):
-        driver.launch([Call(kernel, 0, 1, 64)])
+        launch(driver, (kernel, 0, 1, 64))
     del library.fails["cuLaunchKernel"]
-    driver.launch([Call(kernel, 0, 1, 64)])
+    launch(driver, (kernel, 0, 1, 64))
     assert len(library.launches) == 1
 
 
@@ -241,14 +268,14 @@ def test_a_kernel_that_fails_ends_the_use_of_the_device(driver, library):
     address = driver.allocate(64)
     (kernel,) = driver.load(PTX, ["kernel"], address)
     library.fails["cuStreamSynchronize"] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
-    driver.launch([Call(kernel, 0, 1, 64)])
+    launch(driver, (kernel, 0, 1, 64))
     with pytest.raises(DeviceError, match=r"cuda:0: .*ILLEGAL_ADDRESS.*checkpoint"):
         driver.wait()
     calls = library.counts.total()
     for use in (
         driver.wait,
         lambda: driver.allocate(8),
-        lambda: driver.launch([Call(kernel, 0, 1, 64)]),
+        lambda: launch(driver, (kernel, 0, 1, 64)),
         lambda: driver.load(PTX, ["kernel"], address),
         lambda: driver.copy_in(address, address, 8),
     ):
@@ -270,20 +297,22 @@ def test_the_package_takes_the_arguments(monkeypatch):
                  "CUevent_flags"):  # fmt: skip
         for constant in getattr(cuda_stand_in, kind):
             assert getattr(getattr(package, kind), constant.name).value == constant.value
+    assert callable(package.cuLaunchKernel)
     for name in cuda_stand_in.FUNCTIONS:
         assert callable(getattr(package, name))
-    words = np.zeros(4, np.int64)
     options = package.CUjit_option
     keys = [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
     stream, flags = package.CUstream(3), package.CUstream_flags.CU_STREAM_NON_BLOCKING
+    assert (int(stream), int(package.CUfunction(5))) == (3, 5)
+    shared = package.CU_MEMHOSTALLOC_PORTABLE | package.CU_MEMHOSTALLOC_DEVICEMAP
+    assert shared == cuda.SHARED
     if cuda.has_library():
         pytest.skip("the library is there, and would take these arguments at their word")
     for name, *args in (
         ("cuModuleLoadDataEx", PTX + b"\0", 2, keys, [bytearray(8), 8]),
         ("cuModuleGetFunction", package.CUmodule(3), b"kernel"),
-        ("cuLaunchKernel", package.CUfunction(5), 1, 1, 1, 64, 1, 1, 0, stream,
-         words.ctypes.data, 0),
         ("cuMemAllocManaged", 8, package.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL.value),
+        ("cuMemHostAlloc", 8, cuda.SHARED),
         ("cuMemFree", 8), ("cuMemcpyAsync", 8, 16, 8, stream), ("cuStreamCreate", flags),
         ("cuStreamSynchronize", stream), ("cuCtxSetCurrent", package.CUcontext(4)),
         ("cuDeviceGetName", 256, package.CUdevice(0)),

@@ -24,8 +24,8 @@ def build(tmp_path):
     core = package / "_engine" / "core"
     core.mkdir(parents=True)
     runtime = core.parent / "runtime"
-    names = ("native", "batching", "fibers", "parts", "numpy_executor")
-    rooms = native, batching, fibers, parts, executor = [runtime / name for name in names]
+    names = ("native", "batching", "fibers", "parts", "numpy_executor", "devices")
+    rooms = native, batching, fibers, parts, executor, devices = [runtime / n for n in names]
     for folder in (runtime, *rooms):
         folder.mkdir()
     for folder in (package, core.parent, core, runtime, *rooms):
@@ -52,6 +52,9 @@ def build(tmp_path):
     (fibers / "_lanes.pxd").touch()
     (parts / "_cutter.py").write_text("x = 9\n")
     (parts / "_cutter.pxd").touch()
+    (devices / "_ring.py").write_text("x = 11\n")
+    (devices / "_ring.pxd").touch()
+    (devices / "_ring_shim.h").touch()
     (executor / "_step.py").write_text("x = 10\n")
     (executor / "_step.pxd").touch()
     (executor / "_step_shim.h").touch()
@@ -96,7 +99,7 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
         pytest.skip("there is no C compiler")
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
-    assert [name.endswith(".so") for name in built] == [True] * (len(PARTS) + 7)
+    assert [name.endswith(".so") for name in built] == [True] * (len(PARTS) + 8)
 
 
 @pytest.mark.parametrize(("pure", "ending"), [("", ".plain"), ("1", ".py")])
@@ -106,7 +109,8 @@ def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pur
     assert done.returncode == 0, done.stderr
     found = [path for path in (tmp_path / "out").rglob("_[!_]*.*") if path.suffix != ".pxd"]
     copied = {path.stem: path.suffix for path in found}
-    copies = [*PARTS, "_launch", "_grouper", "_slabs", "_lanes", "_bind", "_cutter", "_step"]
+    runtime = "_launch", "_grouper", "_slabs", "_lanes", "_bind", "_cutter", "_step", "_ring"
+    copies = [*PARTS, *runtime]
     assert copied == dict.fromkeys(copies, ending)
     for path in found:
         loader = PlainLoader(path.stem, str(path.with_suffix(".py")))

@@ -14,15 +14,14 @@ import functools
 import importlib.util
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
-
-import numpy as np
+from typing import Any, Final
 
 from wend._engine.base.devices import COUNTERS, device
 from wend._engine.base.errors import CompileError, DeviceError
 from wend._engine.base.system import system
 from wend._engine.compiler.llvm_ir.jit import Target
-from wend._engine.runtime.devices.driver import Call, Properties
+from wend._engine.runtime.devices import _ring_select
+from wend._engine.runtime.devices.driver import Properties
 from wend._engine.runtime.devices.queue import DRIVERS
 
 #: Cards that LLVM makes code for, by compute capability, with the first PTX that names these. The
@@ -33,6 +32,9 @@ GENERATIONS: Final = {
 }  # fmt: skip
 #: Bytes of the message in which a driver says why it refuses a module.
 LOG: Final = 1 << 13
+#: Flags of memory of the processor that all cards use at the same addresses:
+#: CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTALLOC_DEVICEMAP.
+SHARED: Final = 1 | 2
 #: Errors after which a process can do nothing more with the card.
 FINAL: Final = frozenset(
     f"CUDA_ERROR_{name}"
@@ -65,6 +67,12 @@ def has_library() -> bool:
     return True
 
 
+def address_of_launch() -> int:
+    """The address of cuLaunchKernel."""
+    function = ctypes.CDLL(system.cuda_library).cuLaunchKernel
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
 class Failure(Exception):
     """An error of the driver, by its name and its description."""
 
@@ -86,9 +94,13 @@ class Calls:
         """Return the result of a function, the results if there are several. Raises Failure."""
         status, *results = getattr(self.library, name)(*args)
         if status != self.library.CUresult.CUDA_SUCCESS:
-            _, text = self.library.cuGetErrorString(status)
-            raise Failure(status.name, bytes(text or b"").decode() or "no description")
+            raise self.failure(status)
         return results[0] if len(results) == 1 else results
+
+    def failure(self, status: Any) -> Failure:
+        """Return the error for a status."""
+        _, text = self.library.cuGetErrorString(status)
+        return Failure(status.name, bytes(text or b"").decode() or "no description")
 
 
 @functools.cache
@@ -141,18 +153,6 @@ def count() -> int:
     return len(devices())
 
 
-class CUDAFunction(NamedTuple):
-    """A function of a module.
-
-    function: CUDA's     arguments: the address of the ring, and the place of the block in the ring
-    pointers: the address of the addresses of these two words
-    """
-
-    function: Any
-    arguments: Any
-    pointers: int
-
-
 class CUDADriver:
     """A card of NVIDIA."""
 
@@ -166,10 +166,12 @@ class CUDADriver:
         capability = _capability(cu, d)
         self.target = target_of(*capability)
         self._modules: list[Any] = []
+        self._ring = 0
         self._context = self._do("cuDevicePrimaryCtxRetain", d)
         self._enter()
         # A stream that does not wait for those of other libraries.
         self._stream = self._do("cuStreamCreate", cu.library.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        self._launch, self._stream_handle = address_of_launch(), int(self._stream)
         name = bytes(self._do("cuDeviceGetName", 256, d)).partition(b"\0")[0].decode()
         version = int(self._do("cuDriverGetVersion"))
         self.properties = Properties(
@@ -204,11 +206,17 @@ class CUDADriver:
             raise self._no_more()
         self._do("cuCtxSetCurrent", self._context)
 
-    def allocate(self, size: int) -> int:
-        """See `Driver`."""
+    def allocate(self, size: int, is_shared: bool = False) -> int:
+        """See `Driver`.
+
+        Shared memory is the processor's: a page of managed memory would move whenever the other
+        side uses it, which takes longer than most kernels.
+        """
         self._enter()
         flags = self.cu.library.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL.value
         try:
+            if is_shared:
+                return int(self.cu("cuMemHostAlloc", size, SHARED))
             return int(self.cu("cuMemAllocManaged", size, flags))
         except Failure as fault:
             if fault.name == "CUDA_ERROR_OUT_OF_MEMORY":
@@ -234,7 +242,7 @@ class CUDADriver:
         self._do("cuMemcpyAsync", target, source, size, self._stream)
         self.wait()
 
-    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[Any]:
+    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[int]:
         """See `Driver`."""
         self._enter()
         options = self.cu.library.CUjit_option
@@ -252,31 +260,24 @@ class CUDADriver:
                 f"{self.place}: the driver refuses a kernel for {self.target.cpu}: {fault}{told}"
             ) from fault
         self._modules.append(module)
-        words = np.array([ring, 0, 0, 0], np.int64)
-        at = words.ctypes.data
-        words[2:] = at, at + 8
-        return [CUDAFunction(function, words, at + 16) for function in functions]
+        self._ring = ring
+        return [int(function) for function in functions]
 
-    def launch(self, calls: Sequence[Call]) -> None:
+    def launch(self, launches: int, n: int) -> None:
         """See `Driver`."""
         self._enter()
-        cu, stream = self.cu, self._stream
-        try:
-            for kernel, block, groups, items in calls:
-                kernel.arguments[1] = block  # a launch copies its arguments
-                cu("cuLaunchKernel", kernel.function, groups, 1, 1, items, 1, 1, 0, stream,
-                   kernel.pointers, 0)  # fmt: skip
-        except Failure as fault:
-            raise self._failed(fault) from fault
+        status = _ring.by_cuda(self._launch, self._stream_handle, self._ring, launches, n)
+        if status:
+            raise self._failed(self.cu.failure(self.cu.library.CUresult(status)))
 
-    def timed(self, calls: Sequence[Call]) -> list[tuple[int, int]]:
+    def timed(self, launches: int, n: int) -> list[tuple[int, int]]:
         """See `Driver`."""
         self.wait()
         events: list[Any] = []
         try:
             self._mark(events)
-            for call in calls:
-                self.launch([call])
+            for k in range(n):
+                self.launch(launches + 8 * _ring_select.LAUNCH_WORDS * k, 1)
                 self._mark(events)
             self.wait()
             # The driver tells milliseconds.
@@ -297,5 +298,6 @@ class CUDADriver:
         self._do("cuStreamSynchronize", self._stream)
 
 
+_ring = _ring_select.select()
 COUNTERS["cuda"] = count
 DRIVERS["cuda"] = CUDADriver

@@ -7,7 +7,7 @@ nothing to do: OpenCL calls such memory shared, CUDA managed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from wend._engine.base.devices import device
 from wend._engine.compiler.llvm_ir.jit import Target
@@ -32,20 +32,6 @@ class Properties(NamedTuple):
     capability: tuple[int, int] = (0, 0)
 
 
-class Call(NamedTuple):
-    """A launch of a function, for one or several argument blocks.
-
-    function: as `load` has returned it
-    block: bytes from the beginning of the ring to the row of blocks, see `DeviceVerbs.kernel`
-    groups, items: the number of groups, and of the work items of each
-    """
-
-    function: Any
-    block: int
-    groups: int
-    items: int
-
-
 class Driver(Protocol):
     """A device, by seven verbs.
 
@@ -58,8 +44,11 @@ class Driver(Protocol):
     target: Target
     properties: Properties
 
-    def allocate(self, size: int) -> int:
-        """Return the address of new memory. Raises MemoryError if there is none left."""
+    def allocate(self, size: int, is_shared: bool = False) -> int:
+        """Return the address of new memory. Raises MemoryError if there is none left.
+
+        is_shared: the processor writes to the memory while the device works; never freed
+        """
 
     def free(self, address: int) -> None:
         """Give memory back that nobody uses any more."""
@@ -70,17 +59,20 @@ class Driver(Protocol):
     def copy_out(self, target: int, address: int, size: int) -> None:
         """Copy so many bytes to the processor's memory, when all launches so far are done."""
 
-    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[Any]:
-        """Return the functions of a module. Raises CompileError if the device refuses the module.
+    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[int]:
+        """Return handles of a module's functions. Raises CompileError if the module is refused.
 
         ring: the address of the memory in which all argument blocks lie
         """
 
-    def launch(self, calls: Sequence[Call]) -> None:
-        """Run functions in order, behind all launches so far; do not wait."""
+    def launch(self, launches: int, n: int) -> None:
+        """Run n functions in order, behind all launches so far; do not wait. Raises DeviceError.
 
-    def timed(self, calls: Sequence[Call]) -> list[tuple[int, int]]:
-        """Run functions in order, behind all launches so far, and wait: for profilers.
+        launches: the address of the first in a list, see `_ring`
+        """
+
+    def timed(self, launches: int, n: int) -> list[tuple[int, int]]:
+        """Run functions as `launch` does, and wait: for profilers.
 
         Returns the nanoseconds from this call to the begin and the end of each. Raises DeviceError.
         """

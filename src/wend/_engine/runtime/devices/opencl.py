@@ -6,6 +6,7 @@ cannot share memory, or do not take SPIR-V, are left out.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib.metadata
 import os
@@ -20,7 +21,8 @@ from wend._engine.base.devices import COUNTERS, device
 from wend._engine.base.errors import CompileError, DeviceError
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.compiler.llvm_ir.jit import Target
-from wend._engine.runtime.devices.driver import Call, Properties
+from wend._engine.runtime.devices import _ring_select
+from wend._engine.runtime.devices.driver import Properties
 from wend._engine.runtime.devices.pool import copy_bytes
 from wend._engine.runtime.devices.queue import DRIVERS
 
@@ -89,6 +91,7 @@ class OpenCLDriver:
         self.context = cl.Context([d])
         self.queue = cl.CommandQueue(self.context, d)
         self._memory: dict[int, Any] = {}
+        self._kernels: dict[int, Any] = {}  # by handle
         settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith("CL_CONFIG_"))
         #: The facts that a translation depends on.
         self.about = "\0".join((d.platform.version, d.name, d.driver_version, *settings))
@@ -98,8 +101,8 @@ class OpenCLDriver:
             kinds.get(d.type, "accelerator"),
         )  # fmt: skip
 
-    def allocate(self, size: int) -> int:
-        """See `Driver`."""
+    def allocate(self, size: int, is_shared: bool = False) -> int:
+        """See `Driver`; all memory is shared."""
         flags = self.cl.svm_mem_flags.READ_WRITE | self.cl.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
         try:
             memory = self.cl.SVMAllocation(self.context, size, 64, flags)
@@ -122,7 +125,7 @@ class OpenCLDriver:
         self.wait()
         copy_bytes(target, address, size)
 
-    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[Any]:
+    def load(self, code: bytes, names: Sequence[str], ring: int) -> list[int]:
         """See `Driver`."""
         try:
             program = self._program(code)
@@ -131,7 +134,8 @@ class OpenCLDriver:
             raise CompileError(f"{self.place}: the driver refuses a kernel: {fault}") from fault
         for kernel in kernels:
             kernel.set_arg(0, self._memory[ring])
-        return kernels
+            self._kernels[kernel.int_ptr] = kernel
+        return [kernel.int_ptr for kernel in kernels]
 
     def _program(self, code: bytes) -> Any:
         """Return a module as the driver has translated it: that takes long, and is kept."""
@@ -147,12 +151,21 @@ class OpenCLDriver:
         jit.keep_translation(code, self.about, translation)
         return program
 
-    def launch(self, calls: Sequence[Call]) -> None:
+    def launch(self, launches: int, n: int) -> None:
         """See `Driver`."""
-        enqueue, queue = self.cl.enqueue_nd_range_kernel, self.queue
-        for function, block, groups, items in calls:
-            function.set_arg(1, np.int64(block))
-            enqueue(queue, function, (groups * items,), (items,))
+        status = _ring.by_opencl(*self._functions, self.queue.int_ptr, launches, n)
+        if status:
+            names: Any = self.cl.status_code
+            raise DeviceError(
+                f"{self.place}: the device refuses a launch: {names.to_string(status)}"
+            )
+
+    @functools.cached_property
+    def _functions(self) -> list[int]:
+        """The addresses of the functions that launch: those of the library that pyopencl uses."""
+        library = ctypes.CDLL(self.cl._cl.__file__)
+        functions = library.clSetKernelArg, library.clEnqueueNDRangeKernel
+        return [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions]
 
     @functools.cached_property
     def _clocked(self) -> Any:
@@ -161,14 +174,15 @@ class OpenCLDriver:
             self.context, self.device, self.cl.command_queue_properties.PROFILING_ENABLE
         )
 
-    def timed(self, calls: Sequence[Call]) -> list[tuple[int, int]]:
+    def timed(self, launches: int, n: int) -> list[tuple[int, int]]:
         """See `Driver`."""
         self.wait()
         queue, enqueue = self._clocked, self.cl.enqueue_nd_range_kernel
         events = []
-        for function, block, groups, items in calls:
-            function.set_arg(1, np.int64(block))
-            events.append(enqueue(queue, function, (groups * items,), (items,)))
+        for handle, place, groups, items, _ in _ring_select.rows_of(launches, n):
+            kernel = self._kernels[handle]
+            kernel.set_arg(1, np.int64(place))
+            events.append(enqueue(queue, kernel, (groups * items,), (items,)))
         self._finish(queue)
         times = [event.profile for event in events]
         begin = times[0].queued if times else 0
@@ -186,5 +200,6 @@ class OpenCLDriver:
             raise DeviceError(f"{self.place}: the device has failed: {fault}") from fault
 
 
+_ring = _ring_select.select()
 COUNTERS["xpu"] = count
 DRIVERS["xpu"] = OpenCLDriver

@@ -8,23 +8,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.devices import device
 from wend._engine.base.errors import CompileError, DeviceError
 from wend._engine.base.forking import at_fork
 from wend._engine.compiler.codegen.device_nest import Launch, launches_of
 from wend._engine.compiler.llvm_ir import jit
-from wend._engine.runtime.devices.driver import Call, Driver
-from wend._engine.runtime.devices.pool import DeviceBlock, Pool, copy_bytes
+from wend._engine.runtime.devices import _ring_select
+from wend._engine.runtime.devices.driver import Driver
+from wend._engine.runtime.devices.pool import DeviceBlock, Pool
 from wend._engine.runtime.native._launch_select import CALL_WORDS
 from wend._engine.runtime.native.temporaries import Arena
 
 #: Bytes of the ring in which argument blocks lie until their kernels have run.
 RING = 1 << 20
-#: The most groups of a launch: each goes on with later turns.
-MOST_GROUPS = 1 << 14
 #: So many launches are handed to the driver at a time, so that the device begins early.
 AT_A_TIME = 16
 _WORD = ctypes.c_int64
+_ring = _ring_select.select()
 
 
 class KernelFailure(Exception):
@@ -59,14 +61,16 @@ class Accelerator:
         self.place: device = driver.place
         self.target = driver.target
         self.pool = Pool(str(driver.place), driver.allocate, driver.free, self.wait)
-        self._functions: list[tuple[Any, Launch]] = []
+        self._facts: list[Any] = []  # of each function, as words
+        self._functions = np.zeros(64, np.int64)  # addresses of these
         self._libraries: dict[str, DeviceLibrary] = {}
-        self._ring = driver.allocate(RING)
-        self._next = 0
+        self._launches = np.zeros(_ring_select.LAUNCH_WORDS * AT_A_TIME, np.int64)
+        address = self._launches.ctypes.data
+        self._ring = _ring.Ring(driver.allocate(RING, True), RING, address, AT_A_TIME)
         self._lock = threading.RLock()
         self._queueing = 0  # the thread whose launches are not waited for, see `queued`
         self._failures_of_queued = 0  # as far as another thread has come upon these
-        self.fault = driver.allocate(64)
+        self.fault = driver.allocate(64, True)
         #: A word that stays 0: launches without a guard look at it.
         self._zero = self.fault + 32
         (_WORD * 8).from_address(self.fault)[:] = [0] * 8
@@ -131,11 +135,21 @@ class Accelerator:
                 launches = launches_of(text)
                 code = jit.device_code(text, self.target)
                 numbers = {}
-                for name, function in zip(names, self.driver.load(code, names, self._ring)):
-                    numbers[name] = len(self._functions)
-                    self._functions.append((function, launches[name]))
+                for name, handle in zip(names, self.driver.load(code, names, self._ring.address)):
+                    numbers[name] = self._add_function(handle, launches[name])
                 library = self._libraries[text] = DeviceLibrary(numbers)
             return library
+
+    def _add_function(self, handle: int, launch: Launch) -> int:
+        """Note how a function is launched; return its number."""
+        sizes = [word for pair in launch.sizes for word in pair]
+        row = [handle, launch.items, launch.per_group, launch.words, len(launch.sizes), *sizes]
+        number = len(self._facts)
+        if number == len(self._functions):
+            self._functions = np.resize(self._functions, 2 * number)
+        self._facts.append(np.array(row, np.int64))
+        self._functions[number] = self._facts[number].ctypes.data
+        return number
 
     # -- launches -------------------------------------------------------------------------------
 
@@ -147,7 +161,6 @@ class Accelerator:
         later: do not wait; calls with the same `fault` follow. These do nothing after a failure.
         """
         self.check_process()
-        words = (_WORD * (CALL_WORDS * n)).from_address(code)
         with self._lock:
             queued = self._is_queueing()
             if queued and self._pending:
@@ -161,15 +174,11 @@ class Accelerator:
             if not queued:
                 self._pending = fault
             try:
-                calls: list[Call] = []
-                k, end = 0, CALL_WORDS * n
-                while k < end:
-                    following = k + CALL_WORDS * words[k + 2]
-                    self._add_launches(words[k:following], scratch, guard, calls)
-                    k = following
-                    if len(calls) >= AT_A_TIME:
-                        self._launch(calls)
-                self._launch(calls)
+                ring, functions = self._ring, self._functions.ctypes.data
+                ring.at, ring.left, end = code, 0, code + 8 * CALL_WORDS * n
+                while ring.at < end:
+                    ring.add_rounds(end, functions, scratch, guard)
+                    self._launch(is_full=ring.at < end)
             except BaseException:
                 self.settle()
                 raise
@@ -211,40 +220,14 @@ class Accelerator:
         failures, word.value = word.value, 0
         return failures
 
-    def _add_launches(self, words: list[int], scratch: int, guard: int, calls: list[Call]) -> None:
-        """Append the launch of a round, whose calls are of a function and may run side by side.
-
-        words: the words of the calls     scratch: address of their scratch memory
-        guard: address of a word; the launch does nothing if the word is not 0
-        calls: those that are still to be launched
-        """
-        function, launch = self._functions[words[0]]
-        rows: list[tuple[int, int]] = []  # (block, groups) of each call
-        for k in range(0, len(words), CALL_WORDS):
-            _, block, _, pairs, count = words[k : k + CALL_WORDS]
-            for j in range(count):
-                pair = (_WORD * 2).from_address(pairs + 16 * j)
-                _WORD.from_address(pair[0]).value = scratch + pair[1]
-            turns = 1
-            for slot, unit in launch.sizes:
-                turns *= -(-_WORD.from_address(block + 8 * slot).value // unit)
-            if turns > 0:
-                groups = turns if launch.per_group else -(-turns // launch.items)
-                rows.append((block, min(groups, MOST_GROUPS)))
-        most = max(1, RING // (8 * launch.words + 16) - 2)
-        for k in range(0, len(rows), most):
-            some = rows[k : k + most]
-            at = self._place(some, 8 * launch.words, guard, calls)
-            calls.append(Call(function, at, sum([n for _, n in some]), launch.items))
-
     def call(self, number: int, words: Any, groups: int) -> None:
         """Launch a function by so many groups. words: the argument block, an array of int64"""
         self.check_process()
-        function, launch = self._functions[number]
+        block, size, functions = words.ctypes.data, words.nbytes, self._functions.ctypes.data
         with self._lock:
-            groups = min(groups, MOST_GROUPS)
-            at = self._place([(words.ctypes.data, groups)], words.nbytes, self._zero, [])
-            self._launch([Call(function, at, groups, launch.items)])
+            while not self._ring.add(number, block, size, groups, functions, self._zero):
+                self._launch(is_full=True)
+            self._launch()
             if not self._is_queueing():
                 self.wait()
 
@@ -274,40 +257,25 @@ class Accelerator:
                 self._queueing = self._failures_of_queued = 0
             self.pool.release()
 
-    def _launch(self, calls: list[Call]) -> None:
-        """Launch calls, and forget them."""
-        if calls:
-            self.start(calls)
-            self.launches += len(calls)
-            calls.clear()
+    def _launch(self, is_full: bool = False) -> None:
+        """Launch what is in the list.
 
-    def start(self, calls: list[Call]) -> None:
-        """Let the driver run calls. A profiler measures these here."""
-        self.driver.launch(calls)
-
-    def _place(self, rows: list[tuple[int, int]], size: int, guard: int, calls: list[Call]) -> int:
-        """Write the argument of a launch to the ring; return the place.
-
-        rows: (block, groups) of each call     size: bytes of a block
-        guard: see `_add_launches`
-        calls: those that are still to be launched, and read the ring
+        is_full: more is to come, for which there is no room in the list or in the ring
         """
-        head = 8 * (2 * len(rows) + 3)
-        if self._next + head + size * len(rows) > RING:
-            self._launch(calls)
+        ring = self._ring
+        n, ring.count = ring.count, 0
+        if n:
+            self.launches += n
+            self.start(ring.launches, n)
+        if is_full and n < AT_A_TIME:  # blocks are written over when their kernels have run
+            if not ring.next:
+                raise DeviceError(f"{self.place}: an argument block is larger than {ring.size} B")
             self.wait()
-            self._next = 0
-        at = self._next
-        words, first, place = [guard, len(rows)], 0, at + head
-        for block, groups in rows:
-            words += (first, place)
-            copy_bytes(self._ring + place, block, size)
-            first, place = first + groups, place + size
-        words.append(first)
-        row = (_WORD * len(words))(*words)
-        copy_bytes(self._ring + at, ctypes.addressof(row), 8 * len(words))
-        self._next = -(-place // 64) * 64
-        return at
+            ring.next = 0
+
+    def start(self, launches: int, n: int) -> None:
+        """Let the driver run n launches. A profiler measures these here."""
+        self.driver.launch(launches, n)
 
     def wait(self) -> None:
         """Return when the device has nothing to do."""

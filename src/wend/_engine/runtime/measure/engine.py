@@ -15,7 +15,6 @@ from wend._engine.runtime.batching.forward import Forward
 from wend._engine.runtime.batching.levels import GroupedPlan
 from wend._engine.runtime.batching.per_op import PerOpExecution
 from wend._engine.runtime.compiled.plan import CompiledPlan
-from wend._engine.runtime.devices.driver import Call
 from wend._engine.runtime.devices.queue import Accelerator
 from wend._engine.runtime.fibers import flush_lanes
 from wend._engine.runtime.fibers.lane_backward import Backward
@@ -237,9 +236,9 @@ def _tap_backward(recorder: SliceRecorder, taps: Taps) -> None:
 
 def _tap_devices(recorder: SliceRecorder, taps: Taps) -> None:
     def start(original: AnyFunction) -> AnyFunction:
-        def measured(unit: Accelerator, calls: list[Call]) -> None:
+        def measured(unit: Accelerator, launches: int, n: int) -> None:
             begin = now()
-            recorder.launched(str(unit.place), begin, unit.driver.timed(calls))
+            recorder.launched(str(unit.place), begin, unit.driver.timed(launches, n))
 
         return measured
 
