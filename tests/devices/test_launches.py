@@ -8,6 +8,7 @@ from tries import own_trie
 from wend import nn
 from wend._engine.compiler.parallel import wavefronts
 from wend._engine.runtime.devices import queue
+from wend._engine.runtime.parts import parts
 from wend.nn import functional as F
 
 #: Steps until a path's machine code is there.
@@ -82,6 +83,13 @@ def training(place):
     return step, model
 
 
+@pytest.fixture
+def no_parts(monkeypatch):
+    """A path that comes back gets a plan of its own at once."""
+    monkeypatch.setattr(parts, "TRANSLATING", 0.0)
+
+
+@pytest.mark.usefixtures("no_parts")
 def test_a_step_of_a_transformer(accelerator):
     """Per layer 6 launches forward, and fewer than 20 backward; 1 for all updates; 1 wait."""
     with own_trie():
@@ -178,6 +186,7 @@ def test_a_sum_over_rows_beside_its_operands(accelerator):
     np.testing.assert_allclose(made[0].cpu().numpy(), (x.cpu().numpy() ** 2).sum(0), rtol=1e-12)
 
 
+@pytest.mark.usefixtures("no_parts")
 def test_a_failure_before_updates_that_were_not_waited_for(accelerator):
     """An index out of range leaves parameters and states as they were, and training goes on."""
     with own_trie():

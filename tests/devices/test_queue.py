@@ -136,7 +136,7 @@ def test_a_block_larger_than_the_ring_is_refused(accelerator, monkeypatch):
     unit = queue.accelerator_at(accelerator)
     monkeypatch.setattr(unit, "_ring", ring_of(unit, 64))
     x = torch.ones(3, device=accelerator)
-    with pytest.raises(RuntimeError, match="an argument block is larger than 64 B"):
+    with own_trie(), pytest.raises(RuntimeError, match="an argument block is larger than 64 B"):
         (x + 1).sum().item()
 
 

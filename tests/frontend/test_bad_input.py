@@ -77,3 +77,38 @@ def test_dims_beyond_those_of_numpy():
     for program in (lambda: wend.zeros([1] * 65), lambda: wend.ones(2)[(None,) * 64]):
         with pytest.raises(errors.ShapeError, match="at most 64 dims, as in NumPy, and not 65"):
             program()
+
+
+@pytest.mark.parametrize("ops", [["norm"], ["out"], ["norm", "out"], []], ids="-".join)
+def test_an_index_before_a_loss_is_told_by_its_backward_pass(ops):
+    """The loss keeps numbers of its own for the pass, which do not come into being."""
+    functional = wend.nn.functional
+    table = wend.nn.Embedding(11, 8)
+    layers = {"norm": wend.nn.LayerNorm(8), "out": wend.nn.Linear(8, 8)}
+    x, y = wend.tensor([[1, 11, 3], [2, 0, 4]]), wend.zeros(6, dtype=wend.int64)
+    for _ in range(2):
+        h = table(x + 0)  # the range of what is computed shows in the flush only
+        for name in ops:
+            h = layers[name](h)
+        with pytest.raises(IndexError, match="embedding: index 11 is out of bounds"):
+            functional.cross_entropy(h.flatten(0, 1), y).backward()
+            table.weight.grad.sum().item()
+        table.weight.grad = None
+
+
+def test_parameters_made_behind_a_failing_op_are_kept():
+    """The op is still to fail when the parameters are drawn, and what they were before is gone."""
+    table = wend.ones(3, 2)
+    kept = table[wend.tensor([7]) + 0]  # fails when it is computed
+    weight = wend.nn.Parameter(wend.empty(2, 2))
+    wend.nn.init.constant_(weight, 3.0)
+    before = wend.zeros(2) + 1
+    changed = before * 2
+    changed.fill_(5.0)
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        wend.synchronize()
+    assert weight.shape == (2, 2)
+    weight.tolist()
+    assert changed.tolist() == [2.0, 2.0]  # as if nothing behind the error had run
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        kept.tolist()

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 REMEMBERED = 128
 #: Why a way that only pays for paths that come back declines. (The trie has sealed the path.)
 NEVER_BACK = "paths that begin like this do not come back"
-ON_ACCELERATOR = "its values lie on an accelerator, which runs whole paths"
 ROWS: deque[tuple[Any, ...]] = deque(maxlen=REMEMBERED)
 
 

@@ -208,6 +208,8 @@ class ReferencePlan:
                 array = values[i].buffer
                 if values[i].extra is not None:
                     array = array.copy()
+            if array is None and i < 0:
+                continue  # an op before has failed: the results have errors, and no gradients
             array = _as_array(array)
             type_ = values[i].type if i >= 0 else _type_of_array(array, segment.types)
             saved[i] = (type_, array)
@@ -241,9 +243,40 @@ class ReferencePlan:
         # Buffers that a failed run has handed over are complete, and its operands may be gone.
         env: list[Any] = [v.buffer for v in values] + [None] * self.path.inner
         failed: dict[int, BaseException] = {}
+        first, first_at = self._attempt(self.steps, env, types, batch, failed)
+        for i in self.wanted:
+            # After a MemoryError there may be enough memory when the value is read.
+            if i in failed and not isinstance(failed[i], MemoryError):
+                values[i].error = failed[i]
+        if first is not None:
+            # Values that handles return to may be of no use but for that.
+            needed = {old for _, old, at in batch.touched if type(old) is int and at >= first_at}
+            steps = steps_of(self.path.nodes, needed, NodeRun)
+            self._attempt(steps, env, types, batch, failed)
+            undo(batch, env, failed, first_at)
+            batch.touched.clear()
+        self.finish(batch, env)
+        if fault is not None and not (first is not None and defects.by_rule(fault)):
+            self._note(fault, batch)
+        if first is not None:
+            raise first
+
+    def _attempt(
+        self,
+        steps: Sequence[NodeRun],
+        env: list[Any],
+        types: list[Any],
+        batch: FlushJob,
+        failed: dict[int, BaseException],
+    ) -> tuple[BaseException | None, int]:
+        """Run the steps whose results are missing, by reference rules alone.
+
+        env, failed: the arrays, and the errors, of values so far; those of the steps are added
+        Returns the first error, and the index at which the op was recorded.
+        """
         first: BaseException | None = None
-        first_at = len(values)
-        for step in self.steps:
+        first_at = len(batch.values)
+        for step in steps:
             cause = next((failed[i] for i in step.inputs if i in failed), None)
             if cause is None and all(env[i] is not None for i in step.outputs):
                 continue
@@ -264,18 +297,7 @@ class ReferencePlan:
                         first_at = _position(step, self.path)
             for i in step.outputs:
                 failed[i] = cause
-        for i in self.wanted:
-            # After a MemoryError there may be enough memory when the value is read.
-            if i in failed and not isinstance(failed[i], MemoryError):
-                values[i].error = failed[i]
-        if first is not None:
-            undo(batch, env, failed, first_at)
-            batch.touched.clear()
-        self.finish(batch, env)
-        if fault is not None and not (first is not None and defects.by_rule(fault)):
-            self._note(fault, batch)
-        if first is not None:
-            raise first
+        return first, first_at
 
     def _cause(self, step: NodeRun, error: Exception, batch: FlushJob) -> BaseException:
         """Return the error of an op, with the user's line; a DefectError if Wend is at fault.

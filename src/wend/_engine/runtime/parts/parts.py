@@ -23,7 +23,7 @@ from wend._engine.core._select import is_compiled
 from wend._engine.core.graph import path_at
 from wend._engine.core.primitive import Primitive
 from wend._engine.core.provenance import current_site
-from wend._engine.core.step_log import NEVER_BACK, ON_ACCELERATOR
+from wend._engine.core.step_log import NEVER_BACK
 from wend._engine.runtime.batching import group_choice
 from wend._engine.runtime.batching.signatures import Pauses, words
 from wend._engine.runtime.executors import FlushRun
@@ -71,6 +71,8 @@ LINKING = 0.00005
 LINKED, LINKED_HOSTS = 20.0, 2.0
 #: So many visits of a link are timed.
 TIMED = 4
+#: Seconds that LLVM and an accelerator's driver take for the kernels of an op, about.
+TRANSLATING = 0.01
 _ONE = np.ones((), np.float32)
 
 #: Pauses where most steps of parts are new.
@@ -107,8 +109,6 @@ def why_whole(job: Any) -> str:
         return f"it has more than {MOST} ops"
     if job.extra is not None or retaining():
         return "hooks or retain_grad() need single ops"
-    if accelerator_among(v.type for v in job.values) is not None:
-        return ON_ACCELERATOR
     return "several threads record ops" if _hot.several() else ""
 
 
@@ -158,7 +158,12 @@ def why_not(run: FlushRun) -> str:
     if job.states[0].parent is ROOT:
         return "it is a part itself"
     state = job.state
-    if state is not None and comes_back(state) and not waits(state, run.live):
+    if (
+        state is not None
+        and comes_back(state)
+        and not waits_for_accelerator(state, job)
+        and not waits(state, run.live)
+    ):
         return "its path comes back often enough for machine code of the whole"
     return ""
 
@@ -176,6 +181,24 @@ def comes_back(state: State) -> bool:
     plans = state.plans or {}
     known = plans.get(ENDS)
     return known is None or plans.get(SPENT, 0.0) >= PLANNING * known[1][-1]
+
+
+def is_on_accelerator(job: Any) -> bool:
+    """Return whether values of a trace or flush lie on an accelerator."""
+    return accelerator_among(v.type for v in job.values) is not None
+
+
+def waits_for_accelerator(state: State, job: Any) -> bool:
+    """Return whether parts go on with a path until a plan of the whole pays on its accelerator.
+
+    There the visit that makes the plan waits for the machine code.
+
+    job: a trace or flush of the path
+    """
+    plans = state.plans or {}
+    if ENDS not in plans or plans.get(SPENT, 0.0) >= TRANSLATING * plans[ENDS][1][-1]:
+        return False
+    return is_on_accelerator(job)
 
 
 def note_spent(state: State | None, start: float) -> None:
@@ -239,10 +262,16 @@ def backward_in_parts(trace: Trace, value: Value, retain: bool) -> bool:
         state is not None
         and not retain
         and is_worth_linking(state)
+        and not is_on_accelerator(trace)
         and can_link(trace, state, value.index)
     ):
         return False
-    if state is not None and comes_back(state) and not leads_nowhere(state):
+    if (
+        state is not None
+        and comes_back(state)
+        and not waits_for_accelerator(state, trace)
+        and not leads_nowhere(state)
+    ):
         if ENDS not in (state.plans or {}):
             return False
         awaited = group_choice.awaited_behind(state)
@@ -332,6 +361,8 @@ def why_no_link(run: FlushRun) -> str:
         return whole
     if getattr(plan, "linked", None) is None and not is_worth_linking(start):
         return "it has not come back often enough"
+    if is_on_accelerator(job):
+        return "its values lie on an accelerator, for which parts are not linked"
     return ""
 
 
