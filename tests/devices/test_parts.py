@@ -74,7 +74,7 @@ def test_an_index_out_of_range_within_a_part_is_told(accelerator):
         step, parameters = training(accelerator)
         losses = [step(length) for length in LENGTHS[:4]]
         before = [p.detach().cpu().numpy().copy() for p in parameters]
-        with pytest.raises(IndexError, match="embedding: index .* out of bounds"):
+        with pytest.raises(IndexError, match=r"embedding: index .* out of bounds"):
             step(17, shift=20)
         for p, array in zip(parameters, before, strict=True):
             np.testing.assert_array_equal(p.detach().cpu().numpy(), array)
