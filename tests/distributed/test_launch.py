@@ -517,6 +517,29 @@ def test_an_end_is_heard_that_came_with_the_end_of_mpirun():
     assert attempt._status(0) == 3
 
 
+def test_a_rank_that_is_killed_while_others_are_told_to_stop_explains_their_ends(tmp_path):
+    """The agent may hear first of a rank that has lost the killed one."""
+    program = """
+        import os, signal, sys, time
+        rank = int(os.environ["RANK"])
+        ready = os.path.join(os.environ["PIDS"], "ready")
+        import torch.distributed
+        if rank == 0:
+            while not os.path.exists(ready):
+                time.sleep(0.01)
+            error = RuntimeError("rank 1 has ended")
+            error.from_another_rank = True
+            raise error
+        signal.signal(signal.SIGTERM, lambda *unused: os.kill(os.getpid(), signal.SIGKILL))
+        open(ready, "w").close()
+        time.sleep(600)
+    """
+    run = Run(tmp_path, "--nproc-per-node", 2, "program.py", program=program).end()
+    assert run.status == 137, run.err
+    assert re.findall(r"^wend launch: rank (\d)", run.err, re.M) == ["1"], run.err
+    assert "was killed by SIGKILL" in run.err
+
+
 @by_either
 def test_a_lost_guard_ends_the_run(tmp_path, backend):
     run = start_plain(tmp_path, backend)

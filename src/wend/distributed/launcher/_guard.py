@@ -91,6 +91,7 @@ class Guard:
         self.wait_status: int | None = None
         self.failure: dict[str, Any] | None = None
         self.kill_at: float | None = None
+        self.has_killed = False
         self.is_given_up = False  # the program raises an error for a wait without end
         self.told_to_stop = False
         self.selector = selectors.DefaultSelector()
@@ -285,6 +286,7 @@ class Guard:
                     self._signalled(os.read(key.fd, 4096))
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
                 _signal(self.pid, signal.SIGKILL)
+                self.has_killed = True
                 self.kill_at = time.monotonic() + 1.0
             self._reap()
 
@@ -324,6 +326,9 @@ class Guard:
 
     def _stop(self, grace: float) -> None:
         """Ask the program to end; kill the program after `grace` seconds."""
+        self._reap()
+        if self.wait_status is not None:  # the program has ended by itself just before
+            return
         if not self.told_to_stop:
             self.told_to_stop = True
             _signal(self.pid, signal.SIGTERM)
@@ -379,12 +384,14 @@ class Guard:
                 pass
         if self.agent is None or not self.agent.open:
             return status if status >= 0 else 128 - status
-        memory = status == -signal.SIGKILL and _killed_for_memory() > self.killed_before
+        is_killed = status == -signal.SIGKILL
+        memory = is_killed and _killed_for_memory() > self.killed_before
         self.agent.send(
             say="end",
             status=status,
             failure=self.failure,
-            stopped=self.told_to_stop,
+            # Who asks a program to end does not kill it at once: then others have.
+            stopped=self.told_to_stop and not (is_killed and not self.has_killed),
             memory=memory,
             stacks=self._stacks() if status < 0 else "",
             seen=self._seen(),
