@@ -698,3 +698,12 @@ def test_parameters_of_extent_one_get_the_sum_of_their_rows_gradients():
                     found = gradient()
                     assert found.shape == shape
                     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_node_of_a_trie_that_another_thread_has_emptied_is_known():
+    """A flush is still being sorted there."""
+    for book in (signatures.BOOK, signatures.SINGLES):
+        root = book.root
+        book.clear()
+        assert book.root is not root and not root.children
+        assert signatures.book_of(root) is book is signatures.book_of(book.root)

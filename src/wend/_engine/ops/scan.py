@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wend._engine.base.dtypes import DType, bool_, finfo, float64, from_numpy, iinfo, int64
+from wend._engine.base.dtypes import DType, bool_, finfo, float32, float64, from_numpy, iinfo, int64
 from wend._engine.base.errors import DTypeNotImplemented, ShapeError
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core.kinds import Size, Tensor
@@ -86,6 +86,11 @@ def without(shape: Shape, axis: int) -> tuple[Any, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
+def running(dtype: DType) -> DType:
+    """The type of a running sum or product: in float32, each step would add to the error."""
+    return float64 if dtype is float32 else accumulator(dtype)
+
+
 class _Cumulative(Scan, abstract=True):
     signature = "input, dim: dim, *, dtype: dtype = None"
     facts = OpFacts(supports=ANY_NUMBER)
@@ -102,7 +107,7 @@ class _Cumulative(Scan, abstract=True):
         x = array(x, out)
         if x.ndim == 0:
             return x
-        wide = np.dtype(np.int64) if out.category == 0 else accumulator(out).numpy
+        wide = np.dtype(np.int64) if out.category == 0 else running(out).numpy
         return array(type(self).accumulate(x, axis=self.axis(x.ndim), dtype=wide), out)
 
     def onnx(self, g: OnnxBuilder, x: OnnxValue) -> OnnxValue:

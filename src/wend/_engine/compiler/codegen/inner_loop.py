@@ -19,6 +19,9 @@ from wend._engine.compiler.schedule.loop_order import Access
 #: The least ops of a phase in which vectors side by side are folded into a single total. Registers
 #: are scarce then, and a total is ready again long before the next turn.
 MANY = 3
+#: After so many turns, totals of float32 are added to a float64: totals of many elements would lose
+#: ever more of each further element.
+TURNS = 64
 
 
 class PhaseCode(Phase):
@@ -32,6 +35,7 @@ class PhaseCode(Phase):
         self.folds = [op for op in ops if op.kind == FOLD and self.is_along(op)]
         self.sums = 1 if len(ops) >= MANY else self.copies  # totals of a fold, side by side
         self.totals: dict[tuple[int, int], str] = {}
+        self.settled: dict[int, str] = {}  # the totals of folds in float64
         self.unfolded: dict[int, list[SsaValue]] = {}  # fold -> vectors of a turn, not yet folded
         self.fixed: dict[Any, SsaValue] = {}
         self.operands: list[tuple[Op, list[Any]]] = []  # each op, with the keys of its operands
@@ -53,12 +57,30 @@ class PhaseCode(Phase):
         row_folds = [op for op in self.folds if op.out in self.nest.row_folds]
         for op in row_folds:
             self.start(op)
-        code.loops(self.nest.inner[:-1], self.line)
+        if any(map(self.settles, row_folds)) and len(self.nest.inner) > 1:
+            self.lines_in_blocks(row_folds)
+        else:
+            code.loops(self.nest.inner[:-1], self.line)
         for op in row_folds:
             value = self.finish(op)
             code.rows[op.out] = value
             if op.out in self.nest.stores:
                 code.store_row(value, self.nest.stores[op.out])
+
+    def lines_in_blocks(self, row_folds: list[Op]) -> None:
+        """Write the loops over lines, whose totals are settled after every so many lines."""
+        text, counter = self.text, self.code.alloca("i64")
+        text.line(f"store i64 0, ptr {counter}")
+
+        def line() -> None:
+            self.line()
+            count = text.let(f"add i64 {text.let(f'load i64, ptr {counter}')}, 1")
+            text.line(f"store i64 {count}, ptr {counter}")
+            with text.when(text.let(f"icmp sge i64 {count}, {TURNS}")):
+                text.line(f"store i64 0, ptr {counter}")
+                self.settle(row_folds)
+
+        self.code.loops(self.nest.inner[:-1], line)
 
     def line(self) -> None:
         """Write the loop along the vectors."""
@@ -73,7 +95,10 @@ class PhaseCode(Phase):
         wide = self.copies * code.lanes
 
         def whole_turns(end: str) -> None:
-            self.loop(counter, end, str(wide), self.copies, masked=False)
+            if any(map(self.settles, self.folds)):
+                self.blocks(counter, end, wide)
+            else:
+                self.loop(counter, end, str(wide), self.copies, masked=False)
 
         if self.streams and self.traffic.gathers:
             self.traffic.gather(self, counter, extent, wide, whole_turns)
@@ -83,6 +108,26 @@ class PhaseCode(Phase):
         for op in late:
             value = self.finish(op)
             code.add_to_memory(op, value, code.address(self.nest.stores[op.out], self.around))
+
+    def blocks(self, counter: str, extent: str, wide: int) -> None:
+        """Write a loop over whole turns; totals are settled after each block but the last.
+
+        counter, extent: see `loop`     wide: the elements of a turn
+        """
+        text = self.text
+        head, settle, done = (text.fresh(n) for n in ("block", "settle", "done"))
+        text.line(f"br label {head}")
+        text.label(head)
+        last = text.let(f"add i64 {text.let(f'load i64, ptr {counter}')}, {TURNS * wide}")
+        last = text.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {extent})")
+        self.loop(counter, last, str(wide), self.copies, masked=False)
+        following = text.let(f"add i64 {text.let(f'load i64, ptr {counter}')}, {wide}")
+        more = text.let(f"icmp sle i64 {following}, {extent}")
+        text.line(f"br i1 {more}, label {settle}, label {done}")
+        text.label(settle)
+        self.settle(self.folds)
+        text.line(f"br label {head}")
+        text.label(done)
 
     def loop(self, counter: str, extent: str, step: str, copies: int, masked: bool) -> None:
         """Write a loop over whole vectors, or over the remaining elements with a mask.
@@ -410,6 +455,43 @@ class PhaseCode(Phase):
         for c in range(self.sums):
             total = self.totals.setdefault((op.out, c), self.code.alloca(kind))
             self.text.line(f"store {kind} {identity.name}, ptr {total}")
+        if self.settles(op):
+            double = vector_type("double", self.code.lanes)
+            total = self.settled.setdefault(op.out, self.code.alloca(double))
+            wide = b.number(identity_of(fold.identity, dtypes.float64), dtypes.float64)
+            self.text.line(f"store {double} {wide.name}, ptr {total}")
+
+    def settles(self, op: Op) -> bool:
+        """Whether totals of a fold are added to a float64 now and then.
+
+        An accelerator may have no float64. Its sums are in parts, one for each work item.
+        """
+        fold = op.fold
+        assert fold is not None
+        return fold.is_sum and fold.dtype is dtypes.float32 and not self.code.target.is_device
+
+    def settle(self, ops: list[Op]) -> None:
+        """Add the totals of folds to float64, and set them to the identities."""
+        text, code = self.text, self.code
+        b = VectorBuilder(text, code.module, code.lanes, code.target)
+        kind, double = (vector_type(t, code.lanes) for t in ("float", "double"))
+        for op in filter(self.settles, ops):
+            assert op.fold is not None
+            part = b.convert(self.total(b, op), dtypes.float64)
+            place = self.settled[op.out]
+            before = SsaValue(text.let(f"load {double}, ptr {place}"), dtypes.float64)
+            text.line(f"store {double} {b.add(before, part).name}, ptr {place}")
+            zero = b.number(identity_of(op.fold.identity, dtypes.float32), dtypes.float32)
+            for c in range(self.sums):
+                text.line(f"store {kind} {zero.name}, ptr {self.totals[op.out, c]}")
+
+    def total(self, b: VectorBuilder, op: Op) -> SsaValue:
+        """Return the totals of a fold in a single vector."""
+        fold, text = op.fold, self.text
+        assert fold is not None
+        kind = vector_type(register_type(fold.dtype), b.lanes)
+        totals = [text.let(f"load {kind}, ptr {self.totals[op.out, c]}") for c in range(self.sums)]
+        return folded(b, fold, [SsaValue(total, fold.dtype) for total in totals])
 
     def fold(self, op: Op, value: SsaValue, c: int) -> None:
         """Fold vector `c` into its total.
@@ -438,11 +520,11 @@ class PhaseCode(Phase):
         assert fold is not None
         b = VectorBuilder(text, code.module, code.lanes, code.target, code.faults)
         kind = vector_type(register_type(fold.dtype), code.lanes)
-        totals = [
-            SsaValue(text.let(f"load {kind}, ptr {self.totals[op.out, c]}"), fold.dtype)
-            for c in range(self.sums)
-        ]
-        value = folded(b, fold, totals)
+        value = self.total(b, op)
+        if self.settles(op):
+            double = vector_type("double", code.lanes)
+            settled = text.let(f"load {double}, ptr {self.settled[op.out]}")
+            value = b.add(b.convert(SsaValue(settled, dtypes.float64), dtypes.float32), value)
         half = code.lanes // 2
         while half:
             order = ", ".join(f"i32 {(k + half) % code.lanes}" for k in range(code.lanes))

@@ -31,7 +31,7 @@ from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
 from wend._engine.core.primitive import REGISTRY
 from wend._engine.ops.numeric import accumulator
-from wend._engine.ops.scan import LinearScan, Scan
+from wend._engine.ops.scan import LinearScan, Scan, running
 
 
 @lowers(Scan, LinearScan)
@@ -94,7 +94,10 @@ class _Scan:
     def computed_in(self) -> DType:
         """The dtype of the running value."""
         out = self.types[1] if self.name != "linear_scan" else self.types[2]
-        return dtypes.int64 if out is dtypes.bool_ and self.name[:4] == "cums" else accumulator(out)
+        if out is dtypes.bool_ and self.name == "cumsum":
+            return dtypes.int64
+        grows = self.name in ("cumsum", "cumprod") and not self.target.is_device
+        return running(out) if grows else accumulator(out)
 
     def builder(self, mask: str | None) -> VectorBuilder:
         """Return a builder of instructions on the elements that are scanned side by side."""

@@ -8,6 +8,7 @@ or its members run one by one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -137,11 +138,16 @@ class RegionTrie(Pauses):
         self.flushes = 0  # number of flushes that were sorted
         self.templates: dict[Any, Any] = {}  # by structure, whatever the sizes
         self.compiles = True  # the setting `compile` that the templates were planned under
+        #: Roots of tries that were forgotten: another thread may still be sorting a flush there.
+        self.former: deque[Any] = deque(maxlen=16)
+        self.root = _new_root()
         self.clear()
 
     def clear(self) -> None:
         """Forget all structure."""
-        self.root = _grouper.GroupNode(None, None, (), (), (), (), False, 0)
+        self.root.children.clear()
+        self.former.append(self.root)
+        self.root = _new_root()
         self.n = 0
         self.cells.clear()
         if not self.keeps or len(self.templates) > MOST_TEMPLATES:
@@ -190,6 +196,10 @@ class RegionTrie(Pauses):
         return False
 
 
+def _new_root() -> Any:
+    return _grouper.GroupNode(None, None, (), (), (), (), False, 0)
+
+
 BOOK = RegionTrie(1 / 3, MOST_NODES, False)
 #: The trie for flushes whose regions do not come back: each op is a region there.  The nodes are
 #: few, because a node holds argument blocks.
@@ -211,7 +221,8 @@ def book_of(node: GroupNode) -> RegionTrie:
     """Return the trie that a node is in."""
     while node.parent is not None:
         node = node.parent
-    return next(b for b in (BOOK, SINGLES, *_ON_DEVICES.values()) if b.root is node)
+    tries = (BOOK, SINGLES, *_ON_DEVICES.values())
+    return next(b for b in tries if b.root is node or any(root is node for root in b.former))
 
 
 def code(prim: Any, state: Record) -> int:
