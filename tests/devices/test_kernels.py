@@ -10,12 +10,12 @@ from wend._engine.runtime.devices import queue
 
 
 @pytest.fixture(params=[(256, 256, 1 << 14), (7, 3, 2), (32, 1, 1)], ids=str)
-def schedule(request, monkeypatch):
+def schedule(request, monkeypatch, accelerator):
     """Make kernels with other numbers of work items, places of a work item, and groups."""
     items, block, groups = request.param
     monkeypatch.setattr(order, "ITEMS", items)
     monkeypatch.setattr(updates, "BLOCK", block)
-    monkeypatch.setattr(queue, "MOST_GROUPS", groups)
+    monkeypatch.setattr(queue.accelerator_at(accelerator)._ring, "most_groups", groups)
     order.order_text.cache_clear()
     updates.updates_text.cache_clear()
     yield

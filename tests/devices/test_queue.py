@@ -19,7 +19,7 @@ def ring_of(device, size):
     """A ring that begins where the device's begins."""
     whole = device._ring
     device.wait()
-    return type(whole)(whole.address, size, whole.launches, whole.most)
+    return type(whole)(whole.address, size, whole.launches, whole.most, whole.most_groups)
 
 
 def test_a_path_of_more_blocks_than_the_ring_holds(accelerator, monkeypatch):
@@ -74,7 +74,7 @@ class Calls:
 def launches_of(make, rounds, size, most):
     """Each launch: (handle, groups, items, number, guard, [(first group, words), ..], groups)."""
     memory, listed = np.zeros(size // 8, np.int64), np.zeros(5 * most, np.int64)
-    ring = make(memory.ctypes.data, size, listed.ctypes.data, most)
+    ring = make(memory.ctypes.data, size, listed.ctypes.data, most, 1 << 14)
     calls = Calls(rounds)
     ring.at = calls.words.ctypes.data
     end = ring.at + calls.words.nbytes

@@ -13,13 +13,13 @@ SETTINGS = [(1, 1, 1), (7, 3, 3), (32, 64, 1), (256, 7, 3), (128, 64, 1 << 14)]
 
 
 @pytest.fixture
-def scheduled(monkeypatch):
+def scheduled(monkeypatch, accelerator):
     """Make kernels anew with other sizes of groups."""
 
     def change(row, alone, groups):
         monkeypatch.setattr(device_nest, "ROW", row)
         monkeypatch.setattr(device_nest, "ALONE", alone)
-        monkeypatch.setattr(queue, "MOST_GROUPS", groups)
+        monkeypatch.setattr(queue.accelerator_at(accelerator)._ring, "most_groups", groups)
         known_code.forget()
 
     yield change

@@ -12,13 +12,14 @@ cdef extern from "_ring_shim.h":
     int launch_opencl "wend_launch_opencl" (long long set_arg, long long enqueue, long long queue, long long launches, Py_ssize_t n)
     int launch_cuda "wend_launch_cuda" (long long function, long long stream, long long ring, long long launches, Py_ssize_t n)
 
-cdef long long HANDLE, ITEMS, PER_GROUP, WORDS, SIZES, CALL, LAUNCH, MOST_GROUPS
+cdef long long HANDLE, ITEMS, PER_GROUP, WORDS, SIZES, CALL, LAUNCH
 
 @cython.final
 cdef class Ring:
     cdef readonly long long address
     cdef readonly long long launches
     cdef readonly Py_ssize_t most
+    cdef public long long most_groups
     cdef public long long size
     cdef public long long next
     cdef public long long at
@@ -39,7 +40,7 @@ cdef class Ring:
 @cython.locals(pairs="long long", j="long long", pair="long long")
 cdef void use_scratch(long long call, long long scratch)
 @cython.locals(turns="long long", j="long long", size="long long", unit="long long", items="long long")
-cdef long long groups_of(long long block, long long facts)
+cdef long long groups_of(long long block, long long facts, long long most)
 
 cpdef int by_opencl(long long set_arg, long long enqueue, long long queue, long long launches, Py_ssize_t n)
 cpdef int by_cuda(long long function, long long stream, long long ring, long long launches, Py_ssize_t n)

@@ -6,8 +6,6 @@ Compiled by Cython with the types in `_ring.pxd`; runs as plain Python too, on t
 `_ring_select`.
 """
 
-#: The most groups of a launch: each goes on with later turns.
-MOST_GROUPS = 1 << 14
 # Words of the facts about a function: the driver's handle, and what `device_nest.Launch` has. The
 # last is the number of sizes; their words and units follow.
 HANDLE = 0
@@ -27,11 +25,13 @@ class Ring:
     address, size: of the memory, in bytes
     next: bytes in use
     launches: the address of the list     most: launches that it has room for     count: in the list
+    most_groups: of a call: each goes on with later turns
     at: address of the next call     left: calls of its round still to come, 0 at the begin of one
     """
 
-    def __init__(self, address, size, launches, most):
+    def __init__(self, address, size, launches, most, most_groups):
         self.address, self.size, self.launches, self.most = address, size, launches, most
+        self.most_groups = most_groups
         self.next = self.count = self.at = self.left = 0
 
     def add_rounds(self, end, functions, scratch, guard):
@@ -62,14 +62,14 @@ class Ring:
         for k in range(n):
             call = self.at + CALL * k
             use_scratch(call, scratch)
-            rows += groups_of(get(call + 8), facts) > 0
+            rows += groups_of(get(call + 8), facts, self.most_groups) > 0
         if rows > 0:
             head = self.begin(rows, guard)
             place = head + 8 * (2 * rows + 3)
             row, first = self.address + head + 16, 0
             for k in range(n):
                 block = get(self.at + CALL * k + 8)
-                groups = groups_of(block, facts)
+                groups = groups_of(block, facts, self.most_groups)
                 if groups > 0:
                     put(row, first)
                     put(row + 8, place)
@@ -94,7 +94,14 @@ class Ring:
         put(row, 0)
         put(row + 8, place)
         copy(self.address + place, block, size)
-        self.end(row + 16, groups, place + size, head, number, get(functions + 8 * number))
+        self.end(
+            row + 16,
+            min(groups, self.most_groups),
+            place + size,
+            head,
+            number,
+            get(functions + 8 * number),
+        )
         return True
 
     def room(self, size):
@@ -133,8 +140,8 @@ def use_scratch(call, scratch):
         put(get(pair), scratch + get(pair + 8))
 
 
-def groups_of(block, facts):
-    """How many groups a call is launched by: 0 if there is nothing to do."""
+def groups_of(block, facts, most):
+    """How many groups a call is launched by, `most` at most: 0 if there is nothing to do."""
     turns = 1
     for j in range(get(facts + 8 * SIZES)):
         size = facts + 8 * (SIZES + 1 + 2 * j)
@@ -143,7 +150,7 @@ def groups_of(block, facts):
     if turns > 0 and get(facts + 8 * PER_GROUP) == 0:
         items = get(facts + 8 * ITEMS)
         turns = (turns + items - 1) // items
-    return min(turns, MOST_GROUPS)
+    return min(turns, most)
 
 
 def by_opencl(set_arg, enqueue, queue, launches, n):

@@ -23,6 +23,8 @@ from wend._engine.runtime.native.temporaries import Arena
 
 #: Bytes of the ring in which argument blocks lie until their kernels have run.
 RING = 1 << 20
+#: The most groups of a call: each goes on with later turns.
+MOST_GROUPS = 1 << 14
 #: So many launches are handed to the driver at a time, so that the device begins early.
 AT_A_TIME = 16
 _WORD = ctypes.c_int64
@@ -66,7 +68,7 @@ class Accelerator:
         self._libraries: dict[str, DeviceLibrary] = {}
         self._launches = np.zeros(_ring_select.LAUNCH_WORDS * AT_A_TIME, np.int64)
         address = self._launches.ctypes.data
-        self._ring = _ring.Ring(driver.allocate(RING, True), RING, address, AT_A_TIME)
+        self._ring = _ring.Ring(driver.allocate(RING, True), RING, address, AT_A_TIME, MOST_GROUPS)
         self._lock = threading.RLock()
         self._queueing = 0  # the thread whose launches are not waited for, see `queued`
         self._failures_of_queued = 0  # as far as another thread has come upon these
