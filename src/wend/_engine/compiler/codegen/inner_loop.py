@@ -68,19 +68,24 @@ class PhaseCode(Phase):
                 code.store_row(value, self.nest.stores[op.out])
 
     def lines_in_blocks(self, row_folds: list[Op]) -> None:
-        """Write the loops over lines, whose totals are settled after every so many lines."""
-        text, counter = self.text, self.code.alloca("i64")
+        """Write the loops over lines, whose totals are settled after every so many elements."""
+        text, code, counter = self.text, self.code, self.code.alloca("i64")
         text.line(f"store i64 0, ptr {counter}")
+        first, last = code.bounds(self.axis)
+        size = text.let(f"sub i64 {last}, {first}")
+        # A line that is shorter than a vector takes a turn, too.
+        size = text.let(f"call i64 @llvm.smax.i64(i64 {size}, i64 {code.lanes})")
 
         def line() -> None:
             self.line()
-            count = text.let(f"add i64 {text.let(f'load i64, ptr {counter}')}, 1")
+            count = text.let(f"add i64 {text.let(f'load i64, ptr {counter}')}, {size}")
             text.line(f"store i64 {count}, ptr {counter}")
-            with text.when(text.let(f"icmp sge i64 {count}, {TURNS}")):
+            most = TURNS * self.copies * code.lanes
+            with text.when(text.let(f"icmp sge i64 {count}, {most}")):
                 text.line(f"store i64 0, ptr {counter}")
                 self.settle(row_folds)
 
-        self.code.loops(self.nest.inner[:-1], line)
+        code.loops(self.nest.inner[:-1], line)
 
     def line(self) -> None:
         """Write the loop along the vectors."""
