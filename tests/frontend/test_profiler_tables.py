@@ -140,7 +140,7 @@ def test_memory_by_op_and_line():
     with config.override(autobatch=False), profile(profile_memory=True) as p:
         kept = wend.exp(x)  # the line that keeps
         kept.sum().item()
-        lost = wend.sin(wend.rand(2_000_000))  # far more than other tests may hold
+        lost = wend.sin(wend.ones(2_000_000))  # far more than other tests may hold
         lost.sum().item()
         del lost
         gc.collect()

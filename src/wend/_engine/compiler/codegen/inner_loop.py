@@ -101,7 +101,7 @@ class PhaseCode(Phase):
 
         def whole_turns(end: str) -> None:
             if any(map(self.settles, self.folds)):
-                self.blocks(counter, end, wide)
+                self.blocks(counter, end, extent, wide)
             else:
                 self.loop(counter, end, str(wide), self.copies, masked=False)
 
@@ -114,24 +114,26 @@ class PhaseCode(Phase):
             value = self.finish(op)
             code.add_to_memory(op, value, code.address(self.nest.stores[op.out], self.around))
 
-    def blocks(self, counter: str, extent: str, wide: int) -> None:
-        """Write a loop over whole turns; totals are settled after each block but the last.
+    def blocks(self, counter: str, end: str, extent: str, wide: int) -> None:
+        """Write a loop over whole turns up to an element; totals are settled after each block.
 
-        counter, extent: see `loop`     wide: the elements of a turn
+        The last block of a line is not settled: most lines are no longer than a block.
+
+        counter, extent: see `loop`, for the whole line
+        end: the end of the turns     wide: the elements of a turn
         """
         text = self.text
-        head, settle, done = (text.fresh(n) for n in ("block", "settle", "done"))
+        head, done = text.fresh("block"), text.fresh("done")
         text.line(f"br label {head}")
         text.label(head)
         last = text.let(f"add i64 {text.let(f'load i64, ptr {counter}')}, {TURNS * wide}")
-        last = text.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {extent})")
+        last = text.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {end})")
         self.loop(counter, last, str(wide), self.copies, masked=False)
         following = text.let(f"add i64 {text.let(f'load i64, ptr {counter}')}, {wide}")
-        more = text.let(f"icmp sle i64 {following}, {extent}")
-        text.line(f"br i1 {more}, label {settle}, label {done}")
-        text.label(settle)
-        self.settle(self.folds)
-        text.line(f"br label {head}")
+        with text.when(text.let(f"icmp sle i64 {following}, {extent}")):
+            self.settle(self.folds)
+        more = text.let(f"icmp sle i64 {following}, {end}")
+        text.line(f"br i1 {more}, label {head}, label {done}")
         text.label(done)
 
     def loop(self, counter: str, extent: str, step: str, copies: int, masked: bool) -> None:
